@@ -2,4 +2,5 @@
 
 from paribus.cli import main
 
-main()
+if __name__ == "__main__":  # a run's process imports this file again
+    main()

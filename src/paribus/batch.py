@@ -57,6 +57,7 @@ class Batch:
     old_logp: Float[Tensor, "B T"] | None = None
     ref_logp: Float[Tensor, "B T"] | None = None
     values: Float[Tensor, "B T"] | None = None
+    final_value: Float[Tensor, "B"] | None = None  # of the state after a row's last token; only where GAE bootstraps
 
     @property
     def group(self) -> Int[Tensor, "B"]:

@@ -85,4 +85,5 @@ def uniform_groups(x: Float[Tensor, "B"], group: Int[Tensor, "B"], valid: Bool[T
     high = (-inf).scatter_reduce(0, index, torch.where(valid, x, -inf[index]), "amax")
     low = inf.scatter_reduce(0, index, torch.where(valid, x, inf[index]), "amin")
     scale = torch.maximum(high.abs(), low.abs())
-    return ~((high - low) > 1e-9 * scale.clamp(min=1.0))[index]
+    tolerance = max(1e-9, 8 * torch.finfo(x.dtype).eps)
+    return ~((high - low) > tolerance * scale.clamp(min=1.0))[index]

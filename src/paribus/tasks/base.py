@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 from paribus.errors import DataError, nearest
 from paribus.part import Part
@@ -21,6 +21,10 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 # `{name}`, but not a LaTeX argument: a prompt may ask for `\boxed{}` or `\boxed{answer}` and mean just that
 _PLACEHOLDER = re.compile(r"(\\[A-Za-z]+)?\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+MARKER_PROMPT = "{question}\n\nLet's think step by step and write the final answer after \"####\"."
+BOXED_PROMPT = "{question}\n\nLet's think step by step and put the final answer within \\boxed{}."
 
 
 class Task(Part):
@@ -45,6 +49,17 @@ class Task(Part):
             raise ValueError("must contain '{question}', where the problem's text goes")
         return prompt
 
+    @model_validator(mode="after")
+    def _grader_reads_what_the_prompt_asks_for(self) -> Task:
+        if not isinstance(self.grader, Answer) or self.grader.policy == "flexible":
+            return self
+        text, marker = f"{self.system or ''}\n{self.prompt}", self.grader.marker.strip()
+        if self.grader.policy == "boxed" and marker in text and "\\boxed" not in text:
+            raise ValueError(f"the prompt asks for '{marker}' but the grader's policy 'boxed' reads \\boxed{{}}")
+        if self.grader.policy != "boxed" and "\\boxed" in text and marker not in text:
+            raise ValueError(f"the prompt asks for \\boxed{{}} but the grader's policy '{self.grader.policy}' reads '{marker}'")
+        return self
+
     @abstractmethod
     def problems(self, split: Split) -> list[Problem]:
         """Return all problems of a split, always in the same order. Raises DataError."""
@@ -54,6 +69,14 @@ class Task(Part):
         content = _PLACEHOLDER.sub(lambda m: m[0] if m[1] else problem.question, self.prompt)
         user = {"role": "user", "content": content}
         return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
+
+
+def check_split(name: str) -> Split:
+    """Return `name` as a split. Raises DataError with the nearest known name."""
+    for split in SPLITS:
+        if split == name:
+            return split
+    raise DataError(f"unknown split '{name}'{nearest(name, SPLITS)}")
 
 
 def check_problems(problems: Sequence[Problem], where: str) -> list[Problem]:

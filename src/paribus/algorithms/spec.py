@@ -1,0 +1,212 @@
+"""PolicyGradient: a method as one value of named slots, which is also the objective that a learner trains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from paribus import tensors
+from paribus.algorithms.advantage import Advantage, Gae
+from paribus.algorithms.aggregate import Aggregate
+from paribus.algorithms.critic import Critic
+from paribus.algorithms.keep import All, Keep
+from paribus.algorithms.kl import Kl
+from paribus.algorithms.metrics import policy_stats, share
+from paribus.algorithms.shaping import OutcomeAtEnd, Shaping
+from paribus.algorithms.slot import Memory, Need, Slot
+from paribus.algorithms.surrogate import Ratio, Reinforce, Surrogate, TokenRatio
+from paribus.algorithms.whiten import Whiten
+from paribus.batch import Batch, Loss, Scores, Signal, Stats, Totals
+from paribus.errors import ConfigError
+from paribus.lazy import torch
+from paribus.part import Part
+from paribus.types import Stop
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+    from torch import Tensor
+
+
+class PolicyGradient(Part):
+    """An online policy-gradient method.
+
+    The pipeline calls, once a step: `train_mask` and `shape` on the graded rollout, then `signal` on the whole batch;
+    the learner then calls `loss` on each micro-batch. Everything that could make two methods differ is a field.
+    `old` says whose log-probs the ratio divides by: recomputed by the learner, or as the sampler recorded them.
+    """
+
+    name: str
+    paper: str
+    advantage: Advantage
+    surrogate: Surrogate
+    aggregate: Aggregate
+    shaping: tuple[Shaping, ...] = (OutcomeAtEnd(),)
+    whiten: Whiten | None = None
+    ratio: Ratio = TokenRatio()
+    kl: Kl | None = None
+    entropy: float = Field(default=0.0, ge=0)
+    critic: Critic | None = None
+    keep: Keep = All()
+    old: Literal["learner", "sampler"] = "learner"
+
+    @property
+    def slots(self) -> dict[str, Slot]:
+        """The Parts in use, by slot, in the order in which they act; a shaping term as `shaping.<type>`."""
+        found: dict[str, Slot | None] = {"keep": self.keep}
+        found |= {f"shaping.{term.type}": term for term in self.shaping}
+        found |= {"critic": self.critic, "advantage": self.advantage, "whiten": self.whiten}
+        found |= {"ratio": None if isinstance(self.surrogate, Reinforce) else self.ratio, "surrogate": self.surrogate}
+        found |= {"kl": self.kl, "aggregate": self.aggregate}
+        return {name: part for name, part in found.items() if part is not None}
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What the pipeline must provide."""
+        needs = frozenset[Need]().union(*(part.needs for part in self.slots.values()))
+        return needs | {Need.FINAL_VALUE} if self._bootstraps else needs
+
+    @property
+    def policy_from_step(self) -> int:
+        """The first step (counted from 0) that trains the policy; before it only the critic learns."""
+        return self.critic.warmup if self.critic is not None else 0
+
+    @property
+    def _bootstraps(self) -> bool:
+        return isinstance(self.advantage, Gae) and self.advantage.truncation == "bootstrap"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PolicyGradient:
+        kinds = Counter(term.type for term in self.shaping)
+        if kinds["outcome_at_end"] != 1 or max(kinds.values()) > 1:
+            raise ValueError("shaping needs exactly one outcome_at_end, and no term twice")
+        if isinstance(self.advantage, Gae) and self.critic is None:
+            raise ValueError("advantage gae needs values: give a critic (critic.lr = ...), or another advantage")
+        if self.critic is not None and not isinstance(self.advantage, Gae):
+            raise ValueError(
+                f"advantage {self.advantage.type} uses no values, so the critic would train for nothing: "
+                'write critic = "none", or advantage.type = "gae"'
+            )
+        if isinstance(self.surrogate, Reinforce) and self.ratio != TokenRatio():
+            raise ValueError("surrogate reinforce has no ratio: leave `ratio` out, or take surrogate clip")
+        omits = any(isinstance(term, OutcomeAtEnd) and term.truncated == "omitted" for term in self.shaping)
+        if omits != self._bootstraps:
+            raise ValueError(
+                'advantage.truncation = "bootstrap" and outcome_at_end.truncated = "omitted" go together: a cut row '
+                "is credited with the critic's value or with an outcome, never with both or neither"
+            )
+        return self
+
+    def check(self, samples_per_prompt: int, updates_per_rollout: int) -> None:
+        """Refuse a setting in which the method means something else than it says. Raises ConfigError."""
+        faults = []
+        if Need.GROUP in self.needs and samples_per_prompt < 2:
+            faults.append(
+                f"{self.name} compares the samples of one prompt, and rollout.samples_per_prompt = "
+                f"{samples_per_prompt}: set it to 2 or more, or take an advantage without a group "
+                "(batch_baseline, ema_baseline, gae)"
+            )
+        if isinstance(self.surrogate, Reinforce) and updates_per_rollout > 1:
+            faults.append(
+                f"{self.name} has surrogate reinforce, which holds for the policy that sampled, and the setting makes "
+                f"{updates_per_rollout} updates per step: set optim.epochs = 1 and leave optim.minibatch_prompts out, "
+                "or take surrogate clip"
+            )
+        if faults:
+            raise ConfigError("\n".join(faults))
+
+    def memory(self) -> Memory:
+        """What `signal` starts from at the first step."""
+        return {}
+
+    def train_mask(
+        self, score: Float[Tensor, "B"], mask: Bool[Tensor, "B T"], group: Int[Tensor, "B"]
+    ) -> Bool[Tensor, "B T"]:
+        """The tokens that train: those sampled, less rows without a score and rows that `keep` leaves out."""
+        return mask & self.keep(score, group, torch.isfinite(score))[:, None]
+
+    def shape(
+        self,
+        score: Float[Tensor, "B"],
+        mask: Bool[Tensor, "B T"],
+        truncated: Bool[Tensor, "B"],
+        old_logp: Float[Tensor, "B T"] | None,
+        ref_logp: Float[Tensor, "B T"] | None,
+        horizon: int,
+    ) -> tuple[Float[Tensor, "B T"], dict[str, Float[Tensor, "B"]]]:
+        """Return the reward of each token, and each term's sum over the row.
+
+        `mask` is of the sampled tokens, `truncated` of the rows cut at the limit, `horizon` the response limit. Rows
+        without a score get no reward at all.
+        """
+        scored = torch.isfinite(score)
+        score, mask = tensors.keep(score, scored), mask & scored[:, None]
+        with torch.no_grad():
+            terms = {t.type: t(score, mask, truncated, old_logp, ref_logp, horizon) for t in self.shaping}
+            reward = torch.stack(list(terms.values())).sum(0)
+        return reward, {name: term.sum(1) for name, term in terms.items()}
+
+    def signal(self, batch: Batch, memory: Memory) -> tuple[Signal, Memory]:
+        """Credit of every token of a step, and what to remember; call it on the whole step, before any cut."""
+        final_value = None
+        if self._bootstraps:
+            cut = [stop is Stop.LENGTH for stop in batch.rollout.stop]
+            final = _required(batch.final_value, "final_value")
+            final_value = tensors.keep(final, torch.tensor(cut, device=final.device))
+        with torch.no_grad():
+            signal, memory = self.advantage(batch.reward, batch.mask, batch.group, batch.values, final_value, memory)
+            if self.whiten is not None:
+                signal = signal._replace(advantage=self.whiten(signal.advantage, batch.mask))
+        return signal, memory
+
+    def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
+        """A micro-batch's share of the update's loss: the policy's part if `scores.logp` is given, the critic's if
+        `scores.values` is. Shares of any split of an update add up to its loss, gradients too.
+        """
+        shares: list[Tensor] = []
+        stats: Stats = {}
+        if scores.logp is not None:
+            value, stats = self._policy_loss(scores.logp, scores.entropy, batch, signal, total)
+            shares.append(value)
+        if scores.values is not None and self.critic is not None:
+            mask = batch.mask
+            old = tensors.keep(_required(batch.values, "values").detach(), mask)
+            target = tensors.keep(_required(signal.target, "target").detach(), mask)
+            value, counted = self.critic.value_loss(tensors.keep(scores.values, mask), old, target, mask, total)
+            shares.append(self.critic.coef * value)
+            stats |= counted
+        return Loss(torch.stack(shares).sum(), stats)
+
+    def _policy_loss(
+        self,
+        logp: Float[Tensor, "B T"],
+        entropy: Float[Tensor, "B T"] | None,
+        batch: Batch,
+        signal: Signal,
+        total: Totals,
+    ) -> tuple[Float[Tensor, ""], Stats]:
+        # junk outside the mask is cut off here, before any arithmetic: 0 * NaN would survive a mask put on later
+        mask = batch.mask
+        logp, advantage = tensors.keep(logp, mask), tensors.keep(signal.advantage.detach(), mask)
+        # without a need for old log-probs the update is on-policy, and the policy itself is the old one
+        old = _required(batch.old_logp, "old_logp") if Need.OLD in self.surrogate.needs else logp
+        log_ratio = self.ratio(logp, tensors.keep(old.detach(), mask), mask)
+        loss, stats = self.surrogate(logp, log_ratio, advantage, mask)
+        value = self.aggregate(loss, mask, total)
+        stats["policy_loss"] = share(value, mask, total.sequences)
+        if self.kl is not None:
+            ref = tensors.keep(_required(batch.ref_logp, "ref_logp").detach(), mask)
+            penalty = self.kl.coef * self.aggregate(self.kl.estimate(logp, ref), mask, total)
+            stats["kl_loss"] = share(penalty, mask, total.sequences)
+            value = value + penalty
+        if self.entropy:
+            bonus = tensors.keep(_required(entropy, "entropy"), mask)
+            value = value - self.entropy * self.aggregate(bonus, mask, total)
+        return value, stats | policy_stats(logp, entropy, batch)
+
+
+def _required(value: Tensor | None, name: str) -> Tensor:
+    if value is None:
+        raise ValueError(f"the algorithm needs {name}, which the pipeline did not provide")
+    return value

@@ -1,0 +1,305 @@
+"""The learner of one process: forward passes in micro-batches, exact whole-update losses, AdamW, bit-exact restore."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+import torch
+
+from paribus.batch import Batch, Max, Mean, Moments, Rollout, Scores, Signal, Stats, Totals, merge_stats, select, trim
+from paribus.engines.checkpoint import restore_tensors, write_tensors
+from paribus.engines.optim import Optimizer, lr_scale
+from paribus.engines.protocols import Objective
+from paribus.engines.scoring import before, micro_batches, spread, token_scores
+from paribus.errors import CheckpointError, ConfigError
+from paribus.models.hf import LoadedModel
+from paribus.models.value import ValueModel, make_critic
+from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
+from paribus.types import Key
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+Timer = Callable[[str], AbstractContextManager[Any]]
+FORMAT = 1  # of learner.json
+
+
+class CriticSpec(Protocol):
+    """What the learner reads of an algorithm's critic."""
+
+    @property
+    def lr(self) -> float: ...
+    @property
+    def shared(self) -> bool: ...
+    @property
+    def warmup(self) -> int: ...
+    @property
+    def head_std(self) -> float | None: ...
+
+
+class _Work(NamedTuple):
+    """One micro-batch on the learner's device."""
+
+    batch: Batch
+    signal: Signal
+
+
+class TorchLearner:
+    """Trains the policy in place (a sampler may share the module), and a critic beside it; see `Learner`.
+
+    Policy and critic are separate models with separate optimizers and clips, so their order within an update does
+    not matter: the critic goes first. A shared trunk has one optimizer, with the critic's rate for the value head.
+    Either model's update is skipped when its own gradient is not finite. Weights in bfloat16 are trained through
+    float32 master copies; log-softmax, values and losses are float32 always.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        *,
+        optim: OptimSpec,
+        rollout: RolloutSpec,
+        machine: MachineSpec,
+        key: Key,
+        critic: CriticSpec | None = None,
+        needs_reference: bool = False,
+        total_steps: int | None = None,
+        timer: Timer = nullcontext,
+    ) -> None:
+        """`key` draws the critic's head (its purpose is "critic"); `total_steps` is where the schedule ends."""
+        if total_steps is None and optim.schedule != "constant":
+            raise ConfigError(
+                f'optim.schedule = "{optim.schedule}" needs to know the last step: give budget.steps, or take "constant"'
+            )
+        self.model = loaded.model
+        self.head = self.model.get_output_embeddings()
+        self.device = self.model.device
+        self.optim, self.horizon, self.temperature = optim, rollout.max_response, rollout.temperature
+        self.micro_tokens, self.total_steps, self.timer = machine.micro_tokens, total_steps, timer
+        self.nonfinite_streak = 0
+        self.reference = copy.deepcopy(self.model).requires_grad_(False) if needs_reference else None
+        self.critic: ValueModel | None = None
+        self.warmup = 0
+        groups = [(self.model.named_parameters(), optim.lr)]
+        self.critic_optimizer: Optimizer | None = None
+        if critic is not None:
+            self.critic = make_critic(self.model, head_std=critic.head_std, shared=critic.shared, key=key)
+            self.warmup = critic.warmup
+            if critic.shared:
+                groups.append((self.critic.head.named_parameters("critic.head"), critic.lr))
+            else:
+                self.critic_optimizer = Optimizer([(self.critic.named_parameters(), critic.lr)], optim)
+        self.policy_optimizer = Optimizer(groups, optim)
+
+    def weights(self) -> Mapping[str, Any] | None:
+        """None: a sampler in this process shares the module."""
+        return None
+
+    @torch.no_grad()
+    def logp(self, rollout: Rollout, *, of: Literal["policy", "reference"] = "policy") -> Float[Tensor, "B T"]:
+        """Return the log-probs of the sampled tokens under the policy as it is now, or under the frozen reference."""
+        model = self.model if of == "policy" else self.reference
+        assert model is not None, "this learner was made without a reference"
+
+        def score(tokens: Tensor, mask: Tensor) -> Tensor:
+            hidden = before(model.base_model, tokens, mask)
+            logp, _ = token_scores(
+                hidden, model.get_output_embeddings(), tokens[mask], self.temperature, "none"
+            )
+            return logp
+
+        return self._per_token(rollout, score)
+
+    @torch.no_grad()
+    def values(self, rollout: Rollout) -> Float[Tensor, "B T"]:
+        """Return the critic's value of the state in which each sampled token was chosen."""
+        critic = self._critic()
+        return self._per_token(rollout, lambda tokens, mask: critic(before(critic.trunk, tokens, mask)))
+
+    @torch.no_grad()
+    def final_values(self, rollout: Rollout) -> Float[Tensor, "B"]:
+        """Return the critic's value of the state after each row's last token."""
+        critic = self._critic()
+        # a token more per row, whose "state before" is the one asked for; which token stands there is never seen
+        tokens = torch.cat((rollout.tokens, rollout.tokens[:, :1]), dim=1)
+        after = torch.arange(tokens.shape[1]) == rollout.length[:, None]
+        values = self._rows(
+            tokens, after, rollout.length + 1, lambda t, mask: critic(before(critic.trunk, t, mask))
+        )
+        return values.sum(1)
+
+    def update(self, batch: Batch, signal: Signal, objective: Objective, key: Key) -> Stats:
+        """Train `optim.epochs` passes over the batch, an update per `optim.minibatch_prompts` prompts.
+
+        Groups are never split; their order in each epoch is drawn from `key`, whose step also sets the learning
+        rate. A minibatch without a single trained token is no update.
+        """
+        parts: list[Stats] = []
+        for rows in self._minibatches(batch, key):
+            mini, credit = select(batch, rows), select(signal, rows)
+            total = Totals.of(mini.mask, self.horizon)
+            if total.tokens:
+                parts.append(self._update(mini, credit, objective, total, key.step, first=not parts))
+        return merge_stats(parts)
+
+    def save(self, path: Path) -> None:
+        """Write weights, moments and counters into the folder `path`."""
+        path.mkdir(parents=True, exist_ok=True)
+        for name, tensors in self._weights().items():
+            write_tensors(path / f"{name}.safetensors", tensors)
+        for name, optimizer in self._optimizers().items():
+            optimizer.save(path / f"{name}.safetensors")
+        state = {"format": FORMAT, "nonfinite_streak": self.nonfinite_streak}
+        (path / "learner.json").write_text(json.dumps(state) + "\n", encoding="utf-8")
+
+    def restore(self, path: Path) -> None:
+        """Take back what `save` wrote, to the bit. Raises CheckpointError, naming the file that does not fit."""
+        file = path / "learner.json"
+        try:
+            state = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{file}: cannot be read: {error}") from None
+        if state.keys() != {"format", "nonfinite_streak"} or state["format"] != FORMAT:
+            raise CheckpointError(f"{file}: not a learner's state of format {FORMAT}")
+        for name, tensors in self._weights().items():
+            restore_tensors(path / f"{name}.safetensors", tensors)
+        for name, optimizer in self._optimizers().items():
+            optimizer.restore(path / f"{name}.safetensors")
+        self.nonfinite_streak = state["nonfinite_streak"]
+
+    def _weights(self) -> dict[str, dict[str, Tensor]]:
+        weights: dict[str, dict[str, Tensor]] = {"policy": dict(self.model.named_parameters())}
+        if self.critic is not None:
+            critic = self.critic.head.named_parameters("head") if self.critic.shared else self.critic.named_parameters()
+            weights["critic"] = dict(critic)
+        return weights
+
+    def _optimizers(self) -> dict[str, Optimizer]:
+        optimizers = {"policy_optimizer": self.policy_optimizer}
+        if self.critic_optimizer is not None:
+            optimizers["critic_optimizer"] = self.critic_optimizer
+        return optimizers
+
+    def _critic(self) -> ValueModel:
+        assert self.critic is not None, "this learner was made without a critic"
+        return self.critic
+
+    def _per_token(self, rollout: Rollout, score: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        return self._rows(rollout.tokens, rollout.mask, rollout.length, score)
+
+    def _rows(
+        self, tokens: Tensor, mask: Tensor, length: Tensor, score: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """Return `score(tokens, mask)` of every micro-batch, each number at the place of its token."""
+        out = torch.zeros(tokens.shape, device=tokens.device)
+        for rows in micro_batches(length.tolist(), self.micro_tokens):
+            width = int(length[rows].max())
+            part, chosen = tokens[rows, :width].to(self.device), mask[rows, :width].to(self.device)
+            found = spread(score(part, chosen), chosen).to(out.device)
+            out = out.to(found.dtype)
+            out[rows, :width] = found
+        return out
+
+    def _minibatches(self, batch: Batch, key: Key) -> Iterator[Tensor]:
+        """Yield the rows of every update: each epoch is a fresh permutation of the groups, cut; the last may be short."""
+        groups = batch.group.unique()
+        size = self.optim.minibatch_prompts or len(groups)
+        for epoch in range(self.optim.epochs):
+            seed = Key(key.seed, "shuffle", key.step, round=epoch).hash()
+            order = groups[torch.randperm(len(groups), generator=torch.Generator().manual_seed(seed))]
+            for chosen in order.split(size):
+                yield torch.isin(batch.group, chosen).nonzero().squeeze(1)
+
+    def _update(
+        self, batch: Batch, signal: Signal, objective: Objective, total: Totals, step: int, *, first: bool
+    ) -> Stats:
+        """One optimizer step of each model on one minibatch."""
+        scale = lr_scale(self.optim, step, self.total_steps)
+        train_policy = step >= self.warmup
+        work = list(self._micro(batch, signal))
+        parts: list[Stats] = []
+        norms = []
+        if self.critic is not None and (self.critic_optimizer is not None or not train_policy):
+            with self.timer("critic_update"):
+                parts += [self._critic_pass(part, objective, total) for part in work]
+                optimizer = self.critic_optimizer or self.policy_optimizer
+                norms.append(optimizer.step(scale))
+            parts.append(_step_stats("critic_", norms[-1], optimizer.rates[-1]))
+        if train_policy:
+            with self.timer("policy_update"):
+                parts += [self._policy_pass(part, objective, total, first=first) for part in work]
+                norms.append(self.policy_optimizer.step(scale))
+            parts.append(_step_stats("", norms[-1], self.policy_optimizer.rates[0]))
+        failed = not all(map(math.isfinite, norms))
+        self.nonfinite_streak = self.nonfinite_streak + 1 if failed else 0
+        counts: Stats = {
+            "updates": Mean(1.0, 1.0),
+            "nonfinite": Mean(float(failed), 1.0),
+            "nonfinite_streak": Max(float(self.nonfinite_streak), 1.0),
+        }
+        return merge_stats([*parts, counts])
+
+    def _micro(self, batch: Batch, signal: Signal) -> Iterator[_Work]:
+        """Cut a minibatch into micro-batches; rows without a trained token have no part in any loss."""
+        live = batch.mask.any(1).nonzero().squeeze(1)
+        length = batch.rollout.length[live]
+        for picked in micro_batches(length.tolist(), self.micro_tokens):
+            rows, width = live[picked], int(length[picked].max())
+            yield _Work(
+                _to(trim(select(batch, rows), width), self.device), _to(trim(select(signal, rows), width), self.device)
+            )
+
+    def _critic_pass(self, work: _Work, objective: Objective, total: Totals) -> Stats:
+        critic, batch = self._critic(), work.batch
+        # during the warm-up of a shared trunk, only the head learns
+        with torch.set_grad_enabled(not critic.shared):
+            hidden = before(critic.trunk, batch.rollout.tokens, batch.mask)
+        scores = Scores(values=spread(critic(hidden), batch.mask))
+        loss = objective.loss(scores, batch, work.signal, total)
+        loss.value.backward()
+        (self.critic_optimizer or self.policy_optimizer).collect()
+        return loss.stats
+
+    def _policy_pass(self, work: _Work, objective: Objective, total: Totals, *, first: bool) -> Stats:
+        batch = work.batch
+        tokens, mask = batch.rollout.tokens, batch.mask
+        hidden = before(self.model.base_model, tokens, mask)
+        logp, entropy = token_scores(
+            hidden, self.head, tokens[mask], self.temperature, "loss" if objective.entropy else "statistic"
+        )
+        values = spread(self.critic(hidden), mask) if self.critic is not None and self.critic.shared else None
+        loss = objective.loss(Scores(spread(logp, mask), spread(entropy, mask), values), batch, work.signal, total)
+        loss.value.backward()
+        self.policy_optimizer.collect()
+        if not first:
+            return loss.stats
+        moved = torch.expm1(logp.detach() - batch.rollout.sampled_logp[mask]).abs()
+        return loss.stats | {"first_ratio_deviation": Max(moved.max(), mask.sum())}
+
+
+def _step_stats(prefix: str, norm: float, rate: float) -> Stats:
+    stats: Stats = {f"{prefix}lr": Mean(rate, 1.0)}
+    if math.isfinite(norm):
+        stats[f"{prefix}grad_norm"] = Moments(norm, norm * norm, 1.0)
+    return stats
+
+
+def _to(value: Any, device: torch.device) -> Any:
+    """Return a noun (Batch, Rollout, Signal) with its tensors on `device`."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, Mapping):
+        return {name: _to(v, device) for name, v in value.items()}
+    if isinstance(value, Signal):
+        return Signal(*(_to(v, device) for v in value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, **{f.name: _to(getattr(value, f.name), device) for f in dataclasses.fields(value)})
+    return value

@@ -1,0 +1,64 @@
+"""Assemble a rollout from prompts and sampled responses: shared by all samplers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from paribus.batch import Rollout
+from paribus.types import Key, Prompt, Stop
+
+
+class Response(NamedTuple):
+    """What was sampled for one row; `logp` speaks of the same tokens as `ids`."""
+
+    ids: list[int]
+    logp: list[float]
+    stop: Stop
+    text: str
+
+
+def row_keys(prompts: Sequence[Prompt], samples: int, key: Key) -> list[int]:
+    """Return the 63-bit key of every row, prompt by prompt.
+
+    When one problem is asked several times in a call, its later occurrences count their samples on, so that they
+    draw anew.
+    """
+    seen: dict[str, int] = {}
+    keys = []
+    for prompt in prompts:
+        first = seen.get(prompt.problem_id, 0)
+        seen[prompt.problem_id] = first + samples
+        for sample in range(first, first + samples):
+            keys.append(Key(key.seed, key.purpose, key.step, prompt.problem_id, sample, key.round).hash())
+    return keys
+
+
+def assemble(
+    prompts: Sequence[Prompt], samples: int, responses: Sequence[Response], *, pad_id: int, version: int
+) -> Rollout:
+    """Return the rollout of `responses`, given prompt by prompt with `samples` rows each; tensors lie on the CPU."""
+    rows = [(group, sample) for group in range(len(prompts)) for sample in range(samples)]
+    begin = [len(prompts[group].ids) for group, _ in rows]
+    length = [b + len(r.ids) for b, r in zip(begin, responses, strict=True)]
+    tokens = torch.full((len(rows), max(length)), pad_id)
+    logp = torch.zeros(tokens.shape)
+    mask = torch.zeros(tokens.shape, dtype=torch.bool)
+    for i, ((group, _), response) in enumerate(zip(rows, responses, strict=True)):
+        tokens[i, : length[i]] = torch.tensor([*prompts[group].ids, *response.ids])
+        logp[i, begin[i] : length[i]] = torch.tensor(response.logp)
+        mask[i, begin[i] : length[i]] = True
+    return Rollout(
+        tokens=tokens,
+        mask=mask,
+        length=torch.tensor(length),
+        group=torch.tensor([group for group, _ in rows]),
+        sampled_logp=logp,
+        problem_id=[prompts[group].problem_id for group, _ in rows],
+        sample=torch.tensor([sample for _, sample in rows]),
+        stop=[response.stop for response in responses],
+        text=[response.text for response in responses],
+        version=version,
+    )

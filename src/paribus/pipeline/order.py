@@ -1,0 +1,26 @@
+"""Which problems a step asks: a pure function of seed and step, so a resume needs no loader state."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from paribus.errors import ConfigError
+from paribus.types import Key
+
+
+def problems_of_step(problems: int, per_step: int, seed: int, step: int) -> list[int]:
+    """Return the indices of a step's problems, all different.
+
+    Every epoch is a fresh permutation cut into whole steps; the remainder of an epoch is dropped, as verl does
+    (7,473 problems by 128 are 58 steps an epoch). Raises ConfigError when one step asks for more than there are.
+    """
+    steps = problems // per_step
+    if steps == 0:
+        raise ConfigError(
+            f"rollout.prompts_per_step = {per_step}, but the training split has {problems} problems: "
+            "lower it or add problems (within a step every problem is asked once)"
+        )
+    epoch, place = divmod(step, steps)
+    rng = np.random.Generator(np.random.Philox(Key(seed, "order", epoch).hash()))
+    order = rng.permutation(problems)
+    return order[place * per_step : (place + 1) * per_step].tolist()

@@ -1,0 +1,195 @@
+"""Session: one run (an arm with a seed) between its files and the loop; counts, records, saves, resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paribus.algorithms import PolicyGradient
+from paribus.batch import Batch, Rollout, Signal, Stats
+from paribus.engines.protocols import Learner, Sampler
+from paribus.errors import RunError
+from paribus.experiment import Setting
+from paribus.pipeline.clock import Clock
+from paribus.pipeline.evaluate import evaluate
+from paribus.pipeline.order import problems_of_step
+from paribus.pipeline.score import counted
+from paribus.pipeline.stop import StopRequest
+from paribus.store import RolloutRow, RunPaths, RunWriter, StepRow, TimingRow, checkpoint
+from paribus.types import Problem, Prompt, Verdict
+
+Report = Callable[..., None]  # report(kind, **fields): what a person watching is told
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Problems of one split with the prompts that ask them, in the same order."""
+
+    problems: Sequence[Problem]
+    prompts: Sequence[Prompt]
+
+    def __post_init__(self) -> None:
+        assert len(self.problems) == len(self.prompts)
+
+
+class Session:
+    """Holds what the loop needs of one run and everything that must survive a restart.
+
+    `train` are the training questions, `suites` the evaluation questions by suite.
+    """
+
+    def __init__(
+        self,
+        *,
+        paths: RunPaths,
+        writer: RunWriter,
+        setting: Setting,
+        algorithm: PolicyGradient,
+        train: Questions,
+        suites: dict[str, Questions],
+        sampler: Sampler,
+        learner: Learner,
+        clock: Clock,
+        stop: StopRequest,
+        report: Report,
+    ) -> None:
+        self.paths, self.writer, self.setting, self.algorithm = paths, writer, setting, algorithm
+        self.train, self.suites, self.sampler, self.learner = train, suites, sampler, learner
+        self.clock, self.stop, self.report = clock, stop, report
+        self.grader = setting.task.grader
+        self.by_id = {p.id: p for p in train.problems}
+        self.step = self.samples = self.tokens = 0
+        self.seconds = 0.0
+        self.memory: Any = algorithm.memory()
+        self._saved = 0
+
+    @property
+    def seed(self) -> int:
+        return self.paths.seed
+
+    def resume(self) -> None:
+        """Go on from the newest complete checkpoint, if there is one; rows past it are dropped and done again."""
+        found = checkpoint.latest_good(self.paths.checkpoints)
+        for text in found.warnings:
+            self.report("note", text=text)
+        if found.path is not None:
+            self.learner.restore(found.path)
+            state = found.state
+            self.step, self.samples, self.tokens = found.step, state["samples"], state["tokens"]
+            self.seconds, self.memory = state["seconds"], state["memory"]
+        self._saved = self.step
+        self.writer.truncate_after(self.step)
+        self.sampler.load(self.learner.weights(), version=self.step)
+
+    def steps(self) -> Iterator[int]:
+        """Yield the index of each step to do while the budget lasts; between two steps a requested stop is obeyed."""
+        while self._budget_left():
+            yield self.step
+            try:
+                self.stop.check()
+            except BaseException:
+                self.save()
+                raise
+        self.save()
+
+    def prompts(self, step: int) -> list[Prompt]:
+        """Return the prompts that `step` asks: the same for every arm with this seed."""
+        chosen = problems_of_step(len(self.train.prompts), self.setting.rollout.prompts_per_step, self.seed, step)
+        return [self.train.prompts[i] for i in chosen]
+
+    def record(
+        self, rollout: Rollout, verdicts: Sequence[Verdict], batch: Batch, signal: Signal, stats: Stats, memory: Any
+    ) -> None:
+        """Count and store a finished step, then evaluate and save where it is due."""
+        tokens = int(rollout.mask.sum())
+        self.step, self.memory = self.step + 1, memory
+        self.samples, self.tokens = self.samples + rollout.rows, self.tokens + tokens
+        rows = {name: stat.row() for name, stat in sorted(stats.items())}
+        self.writer.append_step(StepRow(step=self.step, samples=self.samples, tokens=self.tokens, stats=rows))
+        every = self.setting.save.rollouts_every
+        if every is not None and (self.step == 1 or self.step % every == 0):
+            self.writer.write_rollouts(self.step, self._rollout_rows(rollout, verdicts, batch, signal))
+        self._time(tokens)
+        self.report("step", step=self.step, total=self.setting.total_steps, stats=stats)
+        self._refuse_nonfinite(stats)
+        for suite, spec in self.setting.eval.items():
+            if spec.every is not None and self.step % spec.every == 0 and self._budget_left():
+                self.evaluate(suite)
+        if self.step % self.setting.save.every == 0:
+            self.save()
+
+    def evaluate(self, suite: str) -> None:
+        """Evaluate the current policy on one suite and store its rows."""
+        questions, spec = self.suites[suite], self.setting.eval[suite]
+
+        def tick(done: int, total: int) -> None:
+            self.report("eval", suite=suite, done=done, total=total)
+            self.stop.check()
+
+        with self.clock("eval"):
+            rows = evaluate(
+                self.sampler, questions.problems, questions.prompts, spec, self.grader, self.seed,
+                rows_at_once=self.setting.machine.decode_rows, tick=tick,
+            )  # fmt: skip
+            self.writer.write_eval(suite, self.step, rows)
+        self._time(sum(r.tokens for r in rows), suite=suite)
+        scores = [r.score for r in rows if r.score is not None]
+        self.report("evaluated", suite=suite, step=self.step, correct=sum(scores), total=len(scores))
+
+    def save(self) -> None:
+        """Write a checkpoint of this step, unless it is written already."""
+        if self._saved == self.step:
+            return
+        state = {"samples": self.samples, "tokens": self.tokens, "seconds": self.seconds, "memory": self.memory}
+        with self.clock("save"):
+            checkpoint.commit(self.paths.checkpoints, self.step, self.setting.save.keep, self.learner.save, state)
+        self._saved = self.step
+
+    def _budget_left(self) -> bool:
+        budget = self.setting.budget
+        if budget.tokens is not None:
+            return self.tokens < budget.tokens
+        if budget.seconds is not None:
+            return self.seconds < budget.seconds
+        total = self.setting.total_steps
+        assert total is not None
+        return self.step < total
+
+    def _refuse_nonfinite(self, stats: Stats) -> None:
+        """Raise RunError when gradients were not finite for too long: skipped updates only burn the budget."""
+        streak, limit = stats.get("nonfinite_streak"), self.setting.limit.nonfinite_streak
+        if streak is not None and (streak.value or 0) >= limit:
+            raise RunError(
+                f"step {self.step}: the gradient was not finite in {limit} consecutive updates (limit.nonfinite_streak): "
+                "lower optim.lr or look at the rewards; the last checkpoint is from before"
+            )
+
+    def _time(self, tokens: int, suite: str | None = None) -> None:
+        row = self.clock.take()
+        self.writer.append_timing(TimingRow(step=self.step, suite=suite, tokens=tokens, **row))
+        if suite is None:
+            self.seconds += sum(row["seconds"].values())
+
+    def _rollout_rows(
+        self, rollout: Rollout, verdicts: Sequence[Verdict], batch: Batch, signal: Signal
+    ) -> list[RolloutRow]:
+        groups = list(dict.fromkeys(rollout.group.tolist()))[: self.setting.save.rollout_groups]
+        text = {p.problem_id: p.text for p in self.prompts(self.step - 1)}
+        trained = batch.mask.sum(1).clamp(min=1)
+        advantage = (signal.advantage.sum(1) / trained).tolist()
+        return [
+            RolloutRow(
+                problem_id=rollout.problem_id[i],
+                sample=int(rollout.sample[i]),
+                prompt=text[rollout.problem_id[i]],
+                response=rollout.text[i],
+                score=counted(verdicts[i]),
+                parts={k: float(v[i]) for k, v in batch.parts.items()},
+                advantage=advantage[i],
+                tokens=int(rollout.mask[i].sum()),
+                stop=rollout.stop[i],
+            )
+            for i in range(rollout.rows)
+            if int(rollout.group[i]) in groups
+        ]

@@ -1,0 +1,42 @@
+"""Ctrl-C and SIGTERM: the first asks for a stop after the step, the second stops at once; either leaves a resumable run."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupted(Exception):
+    """The run stopped because it was asked to; what was saved is complete and resumable."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.code = 128 + number  # the shell's convention
+
+
+class StopRequest:
+    """A context in which SIGINT and SIGTERM set a flag instead of killing."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._old: dict[int, Any] = {}
+
+    def __enter__(self) -> StopRequest:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._old[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raise Interrupted if a stop was asked for: called where stopping loses nothing."""
+        if self.number is not None:
+            raise Interrupted(self.number)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.number is not None:
+            raise Interrupted(number)
+        self.number = number

@@ -1,0 +1,263 @@
+"""One run from start to end: load, resume, train, evaluate, save; in this process, which then ends."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import torch
+
+from paribus.algorithms import Need
+from paribus.engines.learner import TorchLearner
+from paribus.engines.local import LocalSampler
+from paribus.errors import ConfigError, DataError, ModelError, nearest
+from paribus.experiment import Experiment, Setting, base_config, run_config
+from paribus.models.chat import make_prompt
+from paribus.models.hf import LoadedModel, load_model, save_model
+from paribus.pipeline.clock import Clock
+from paribus.pipeline.evaluate import evaluate
+from paribus.pipeline.session import Questions, Report, Session
+from paribus.pipeline.stop import Interrupted, StopRequest
+from paribus.pipeline.train import train
+from paribus.settings import MachineSpec
+from paribus.store import (
+    DataInfo,
+    ExperimentPaths,
+    GraderInfo,
+    ProblemRow,
+    RunFacts,
+    RunPaths,
+    RunWriter,
+    TimingRow,
+    status,
+    write_problems,
+)
+from paribus.store.files import write_rows
+from paribus.tasks import Grader, Split, TaskSpec, content_hash
+from paribus.types import Key, Problem
+
+
+def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) -> None:
+    """Train and evaluate one arm with one seed under `root`, or go on where an earlier attempt was stopped."""
+    setting, algorithm = exp.arms[arm].setting(exp.setting), exp.arms[arm].algorithm
+    device = prepare_machine(setting.machine)
+    loaded = load_model(setting.model, device=device)
+    training, dropped = questions(setting.task, "train", loaded, setting)
+    suites = evaluation_questions(setting, loaded)
+    facts = run_facts(setting, {"train": ("train", training), **suite_data(setting, suites)}, device)
+    paths = ExperimentPaths(root).run(arm, seed)
+    writer = open_run(paths, facts, run_config(exp, arm))
+    if dropped:
+        report("note", text=f"{arm}/seed-{seed}: {dropped} training prompts longer than rollout.max_prompt are left out")
+    clock = Clock(cuda=device.type == "cuda")
+    learner = TorchLearner(
+        loaded,
+        optim=setting.optim,
+        rollout=setting.rollout,
+        machine=setting.machine,
+        key=Key(seed, "critic"),
+        critic=algorithm.critic,
+        needs_reference=Need.REFERENCE in algorithm.needs,
+        total_steps=setting.total_steps,
+        timer=clock,
+    )
+    with StopRequest() as stop:
+        session = Session(
+            paths=paths,
+            writer=writer,
+            setting=setting,
+            algorithm=algorithm,
+            train=training,
+            suites=suites,
+            sampler=LocalSampler(loaded, decode_rows=setting.machine.decode_rows),
+            learner=learner,
+            clock=clock,
+            stop=stop,
+            report=report,
+        )
+        finish(session, loaded, report)
+    clock.close()
+
+
+def finish(session: Session, loaded: LoadedModel, report: Report) -> None:
+    """Run a session to its end and leave the marker that says how it ended."""
+    writer = session.writer
+    try:
+        session.resume()
+        if session.step:
+            report("note", text=f"{session.paths.arm}/seed-{session.seed}: goes on after step {session.step}")
+        train(session)
+        for suite in session.suites:
+            session.evaluate(suite)
+        writer.write_final(lambda path: save_model(loaded.model, loaded.tokenizer, path))
+        writer.done({"steps": session.step, "samples": session.samples, "tokens": session.tokens})
+    except Interrupted:
+        writer.interrupted()
+        raise
+    except Exception as error:
+        writer.failed(error)
+        raise
+
+
+def run_base(exp: Experiment, root: Path, report: Report) -> None:
+    """Evaluate the untrained model once per experiment, through the path that every arm's evaluation takes."""
+    setting = exp.setting
+    device = prepare_machine(setting.machine)
+    loaded = load_model(setting.model, device=device)
+    sampler = LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
+    suites = evaluation_questions(setting, loaded)
+    paths = ExperimentPaths(root)
+    facts = run_facts(setting, suite_data(setting, suites), device)
+    writer = open_run(paths.base, facts, base_config(exp))
+    clock = Clock(cuda=device.type == "cuda")
+    with StopRequest() as stop:
+        try:
+            for suite, asked in suites.items():
+                rows = [ProblemRow(problem_id=p.id, question=p.question, gold=p.gold) for p in asked.problems]
+                write_problems(paths, suite, rows)
+                with clock("eval"):
+                    results = evaluate(
+                        sampler, asked.problems, asked.prompts, setting.eval[suite], setting.task.grader, exp.seeds[0],
+                        rows_at_once=setting.machine.decode_rows, tick=_tick(report, stop, suite),
+                    )  # fmt: skip
+                    writer.write_eval(suite, 0, results)
+                timing = TimingRow(step=0, suite=suite, tokens=sum(r.tokens for r in results), **clock.take())
+                writer.append_timing(timing)
+                scores = [r.score for r in results if r.score is not None]
+                report("evaluated", suite=suite, step=0, correct=sum(scores), total=len(scores))
+            writer.done({"suites": sorted(suites)})
+        except Interrupted:
+            writer.interrupted()
+            raise
+        except Exception as error:
+            writer.failed(error)
+            raise
+    clock.close()
+
+
+def prepare_machine(machine: MachineSpec) -> torch.device:
+    """Choose the device and the thread count. Raises ConfigError for a device that is not there."""
+    if machine.threads is not None:
+        torch.set_num_threads(machine.threads)
+    name = machine.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"machine.device = '{machine.device}', but PyTorch sees no CUDA device: use \"auto\" or \"cpu\"")
+    return device
+
+
+def open_run(paths: RunPaths, facts: RunFacts, config: dict[str, object]) -> RunWriter:
+    """Start the run, or take up what an earlier attempt left."""
+    return RunWriter.create(paths, facts, config) if status(paths) == "new" else RunWriter.resume(paths, facts, config)
+
+
+def questions(task: TaskSpec, split: Split, loaded: LoadedModel, setting: Setting) -> tuple[Questions, int]:
+    """Return the training questions of a split, and how many were dropped for their length."""
+    spec = setting.rollout
+    problems, prompts = [], []
+    everything = task.problems(split)
+    for problem in everything:
+        prompt = make_prompt(loaded.tokenizer, problem.id, task.messages(problem), spec.max_prompt, spec.overlong)
+        if prompt is not None:
+            problems.append(problem)
+            prompts.append(prompt)
+    if not problems:
+        raise DataError(f"all {len(everything)} training prompts exceed rollout.max_prompt = {spec.max_prompt}: raise it")
+    return Questions(problems, prompts), len(everything) - len(problems)
+
+
+def evaluation_questions(setting: Setting, loaded: LoadedModel) -> dict[str, Questions]:
+    """Return the questions of every suite: whole prompts, whatever their length, so that no problem is lost."""
+    out = {}
+    context = loaded.model.config.max_position_embeddings
+    for suite, spec in setting.eval.items():
+        problems: list[Problem] = setting.task.problems(spec.split)[: spec.limit]
+        longest = context - spec.max_response
+        if longest < 1:
+            raise ModelError(
+                f"eval.{suite}.max_response = {spec.max_response} does not fit the model's context of {context} tokens"
+            )
+        prompts = [make_prompt(loaded.tokenizer, p.id, setting.task.messages(p), longest, "error") for p in problems]
+        out[suite] = Questions(problems, [p for p in prompts if p is not None])
+    return out
+
+
+def suite_data(setting: Setting, suites: dict[str, Questions]) -> dict[str, tuple[str, Questions]]:
+    return {suite: (setting.eval[suite].split, asked) for suite, asked in suites.items()}
+
+
+def run_facts(setting: Setting, data: dict[str, tuple[str, Questions]], device: torch.device) -> RunFacts:
+    """Return what is stored of grader, data and machine."""
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        name, capacity = f"cuda: {properties.name}", properties.total_memory
+        level = "seeded: draws are keyed, but CUDA kernels may differ in the last bits between runs"
+    else:
+        name, capacity = f"cpu: {_processor()}", psutil.virtual_memory().total
+        level = "bitwise: the same machine, thread count and batch layout give the same bits"
+    return RunFacts(
+        grader=grader_info(setting.task.grader),
+        data={
+            use: DataInfo(name=setting.task.type, split=split, n=len(q.problems), hash=content_hash(q.problems))
+            for use, (split, q) in data.items()
+        },
+        device=name,
+        device_bytes=capacity,
+        threads=torch.get_num_threads(),
+        determinism=level,
+    )
+
+
+def grader_info(grader: Grader) -> GraderInfo:
+    return GraderInfo(name=grader.type, policy=grader.name, version=grader.version)
+
+
+def _processor() -> str:
+    """The processor's model where the system tells it, else the architecture."""
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _tick(report: Report, stop: StopRequest, suite: str) -> Callable[[int, int], None]:
+    def tick(done: int, total: int) -> None:
+        report("eval", suite=suite, done=done, total=total)
+        stop.check()
+
+    return tick
+
+
+def evaluate_model(exp: Experiment, suites: list[str], out: Path | None, say: Callable[[str], None]) -> None:
+    """Evaluate the experiment's model on its suites and say the results; `out` gets one file of rows per suite."""
+    setting = exp.setting
+    for name in suites:
+        if name not in setting.eval:
+            raise ConfigError(f"no suite '{name}' in this experiment{nearest(name, setting.eval)}")
+    loaded = load_model(setting.model, device=prepare_machine(setting.machine))
+    sampler = LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
+    for suite, asked in evaluation_questions(setting, loaded).items():
+        if suites and suite not in suites:
+            continue
+        rows = evaluate(
+            sampler, asked.problems, asked.prompts, setting.eval[suite], setting.task.grader, exp.seeds[0],
+            rows_at_once=setting.machine.decode_rows,
+        )  # fmt: skip
+        scores = [r.score for r in rows if r.score is not None]
+        share = {name: sum(getattr(r, name) for r in rows) / len(rows) for name in ("truncated", "format", "tokens")}
+        say(
+            f"{suite}: accuracy {100 * sum(scores) / max(1, len(scores)):.2f} % ({sum(scores):g}/{len(scores)}), "
+            f"truncated {100 * share['truncated']:.1f} %, format kept {100 * share['format']:.1f} %, "
+            f"mean output {share['tokens']:.1f} tokens"
+        )
+        if out is not None:
+            path = out / f"{suite}.jsonl.gz"
+            write_rows(path, rows)
+            say(str(path))

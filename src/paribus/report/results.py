@@ -1,0 +1,158 @@
+"""The numbers behind the page: finished runs, their scores on the same problems, their seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+import numpy as np
+
+from paribus.errors import DataError
+from paribus.stats import Interval, Paired, crossed, paired, two_way
+from paribus.store import EvalRow, StoredExperiment, StoredRun
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Final scores of every finished run on one suite, problem by problem.
+
+    `table[arm]` is [seeds, problems] in the order of `seeds[arm]` and `problems`, means over samples; `base` is
+    [problems], or None without an evaluation of the base. `excluded` problems were not counted for at least one
+    model and are left out of all comparisons.
+    """
+
+    suite: str
+    problems: Sequence[str]
+    excluded: Sequence[str]
+    seeds: Mapping[str, Sequence[int]]
+    table: Mapping[str, np.ndarray]
+    base: np.ndarray | None
+    rows: Mapping[tuple[str, int], Sequence[EvalRow]]
+    base_rows: Sequence[EvalRow]
+
+
+def finished(exp: StoredExperiment) -> dict[str, dict[int, StoredRun]]:
+    """Return the runs that are done, by arm and seed; only these are compared."""
+    return {arm: {s: r for s, r in runs.items() if r.status == "done"} for arm, runs in exp.runs.items()}
+
+
+def suites(exp: StoredExperiment) -> list[str]:
+    """Return the evaluation suites, the primary one first."""
+    primary = exp.info.primary.split(":")[0]
+    found = {s for runs in finished(exp).values() for run in runs.values() for s in run.suites}
+    return [primary, *sorted(found - {primary})]
+
+
+def scores(exp: StoredExperiment, suite: str) -> Scores:
+    """Join all evaluations of a suite by problem. Raises DataError if two are about different problems."""
+    rows = {(arm, s): run.eval(suite) for arm, runs in finished(exp).items() for s, run in runs.items()}
+    has_base = exp.base is not None and suite in exp.base.suites
+    base_rows = exp.base.eval(suite) if exp.base is not None and has_base else []
+    means = {key: _by_problem(found) for key, found in rows.items()}
+    every = ([_by_problem(base_rows)] if has_base else []) + list(means.values())
+    names = [*(["the base"] if has_base else []), *(f"{arm}/seed-{s}" for arm, s in rows)]
+    for name, other in zip(names, every, strict=True):
+        if other.keys() != every[0].keys():
+            odd = sorted(other.keys() ^ every[0].keys())
+            raise DataError(
+                f"suite {suite}: {name} and {names[0]} were evaluated on different problems "
+                f"({len(odd)} differ, for example '{odd[0]}'); evaluate both on the same ones"
+            )
+    ids = list(every[0]) if every else []
+    excluded = [i for i in ids if any(m[i] is None for m in every)]
+    kept = [i for i in ids if i not in set(excluded)]
+    seeds = {arm: [s for a, s in rows if a == arm] for arm in exp.info.arms}
+    table = {
+        arm: np.array([[means[arm, s][i] for i in kept] for s in found], float).reshape(len(found), len(kept))
+        for arm, found in seeds.items()
+    }
+    base = np.array([every[0][i] for i in kept], float) if has_base else None
+    return Scores(suite, kept, excluded, seeds, table, base, rows, base_rows)
+
+
+def _by_problem(rows: Sequence[EvalRow]) -> dict[str, float | None]:
+    """Return each problem's mean score over its samples: the problem is the unit; None if none of them counts."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        known = found.setdefault(row.problem_id, [])
+        if row.score is not None:
+            known.append(row.score)
+    return {problem: sum(known) / len(known) if known else None for problem, known in found.items()}
+
+
+def gain(s: Scores, arm: str, level: float = 0.95) -> Interval | Paired | None:
+    """Return the arm's mean score minus the base's; over seeds and problems where there are at least two of each."""
+    x = s.table[arm]
+    if s.base is None or not x.size:
+        return None
+    if min(x.shape) >= 2:
+        return crossed(x - s.base[None, :], level)
+    return paired(x[0], s.base, level)
+
+
+def contrast(s: Scores, a: str, b: str, level: float = 0.95) -> Interval | Paired | None:
+    """Return a - b: of the algorithms with two or more runs each, otherwise of one checkpoint each (same seed)."""
+    x, y = s.table[a], s.table[b]
+    if not x.size or not y.size:
+        return None
+    if min(*x.shape, *y.shape) >= 2:
+        return two_way(x, y, level)
+    common = [seed for seed in s.seeds[a] if seed in s.seeds[b]]
+    i, j = (s.seeds[a].index(common[0]), s.seeds[b].index(common[0])) if common else (0, 0)
+    return paired(x[i], y[j], level)
+
+
+def pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every later arm against every earlier one: (grpo, ppo) where the file names ppo first."""
+    return [(b, a) for i, a in enumerate(arms) for b in arms[i + 1 :]]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How fair a comparison of seconds is: runs alone on the machine, alike machines, arms alternating."""
+
+    exclusive: bool
+    interleaved: bool
+    alike: bool
+
+    @property
+    def comparable(self) -> bool:
+        return self.exclusive and self.alike
+
+
+def schedule(runs: Mapping[str, Mapping[int, StoredRun]]) -> Schedule:
+    """Read from the recorded times of all attempts whether runs overlapped, and whether arms took turns by seed."""
+    every = [run for found in runs.values() for run in found.values()]
+    spans = sorted(
+        (datetime.fromisoformat(a.started), datetime.fromisoformat(a.ended))
+        for run in every
+        for a in run.info.attempts
+        if a.ended is not None
+    )
+    exclusive = all(end <= start for (_, end), (start, _) in pairwise(spans))
+    order = [run.info.seed for run in sorted(every, key=lambda run: run.info.attempts[0].started)]
+    changes = 1 + sum(x != y for x, y in pairwise(order))
+    machines = {(a.device, a.host, a.threads) for run in every for a in run.info.attempts}
+    return Schedule(exclusive, changes == len(set(order)), len(machines) == 1)
+
+
+def training_seconds(run: StoredRun) -> float:
+    """Return the wall-clock that a run's recorded steps took, evaluations left out."""
+    return sum(row.wall - row.seconds.get("eval", 0.0) for row in run.timing)
+
+
+def phase_seconds(run: StoredRun) -> dict[str, float]:
+    """Return the seconds of each phase over the whole run."""
+    total: dict[str, float] = {}
+    for row in run.timing:
+        for phase, seconds in row.seconds.items():
+            total[phase] = total.get(phase, 0.0) + seconds
+    return total
+
+
+def token_rates(run: StoredRun) -> list[float]:
+    """Return each training step's sampled tokens per second of its wall-clock."""
+    rows = [(r.tokens, r.wall - r.seconds.get("eval", 0.0)) for r in run.timing if r.suite is None]
+    return [tokens / seconds for tokens, seconds in rows if seconds > 0]

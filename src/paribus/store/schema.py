@@ -1,0 +1,213 @@
+"""Field names of everything that is stored, versioned; writer and reader share them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from paribus.types import Status, Stop
+
+SCHEMA_VERSION = 1
+
+PHASES = (
+    "rollout",
+    "grade",
+    "old_logp",
+    "ref_logp",
+    "values",
+    "policy_update",
+    "critic_update",
+    "save",
+    "eval",
+    "other",
+)
+
+Phase = Literal[
+    "rollout", "grade", "old_logp", "ref_logp", "values", "policy_update", "critic_update", "save", "eval", "other"
+]
+RunStatus = Literal["running", "interrupted", "done", "failed"]
+StatRow = dict[str, float | None]  # {sum, count} | {max, count} | {sum, square, count}; null where it was not finite
+
+
+class Row(BaseModel):
+    """Base of all stored values: immutable, refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StepRow(Row):
+    """One training step: only what the same run gives again bit by bit.
+
+    `step` counts completed steps: the first row is step 1, and checkpoint `step-10` or evaluation `10` stand after
+    row 10. `samples` and `tokens` (sampled ones) are cumulative, `dropped` is this step's prompts left out.
+    """
+
+    step: int
+    samples: int
+    tokens: int
+    dropped: int = 0
+    stats: Mapping[str, StatRow]
+
+
+class TimingRow(Row):
+    """Seconds and memory of one step, or of one evaluation at `step`; kept through restarts, so lost work shows.
+
+    `seconds` by phase add up to the row's wall-clock. `tokens` are those sampled in the row. Memory is in bytes, the
+    peak within each phase: `rss_peak` of the process, `allocated_peak` and `reserved_peak` of the device's allocator.
+    `attempt` is filled in by the writer.
+    """
+
+    step: int
+    attempt: int = 0
+    suite: str | None = None  # evaluation suite; None: a training step
+    seconds: Mapping[Phase, float]
+    tokens: int = 0
+    rss: int | None = None  # at the end of the row
+    rss_peak: Mapping[Phase, int] = {}
+    allocated_peak: Mapping[Phase, int] = {}
+    reserved_peak: Mapping[Phase, int] = {}
+
+    @property
+    def wall(self) -> float:
+        return sum(self.seconds.values())
+
+
+class EvalRow(Row):
+    """One response to one problem: the unit that every paired statistic needs."""
+
+    problem_id: str
+    sample: int = 0
+    response: str
+    answer: str | None
+    score: float | None  # null: not counted (the gold is unreadable or the grader failed)
+    status: Status
+    format: bool
+    truncated: bool
+    tokens: int
+    prompt_tokens: int
+    grader: str  # version hash
+
+
+class RolloutRow(Row):
+    """One training response as it was rewarded."""
+
+    problem_id: str
+    sample: int
+    prompt: str
+    response: str
+    score: float | None
+    parts: Mapping[str, float | None] = {}
+    advantage: float | None  # mean over the row's trained tokens
+    tokens: int
+    stop: Stop
+
+
+class ProblemRow(Row):
+    """What an evaluation asked, stored once per experiment for the report's examples."""
+
+    problem_id: str
+    question: str
+    gold: str
+
+
+class GraderInfo(Row):
+    """Which grader scored the run."""
+
+    name: str
+    policy: str
+    version: str
+
+
+class DataInfo(Row):
+    """Which problems were used: `hash` is over ids and contents in order."""
+
+    name: str
+    split: str
+    n: int
+    hash: str
+
+
+class RunFacts(Row):
+    """What the pipeline knows of a run and the store cannot find out.
+
+    `config_hash` identifies the configuration less what may change between attempts (machine, saving). `data` is
+    keyed by use: `train`, and the names of the evaluation suites.
+    """
+
+    config_hash: str
+    grader: GraderInfo
+    data: Mapping[str, DataInfo]
+    device: str  # "cpu: AMD EPYC 7B13", "cuda: NVIDIA L40S"
+    device_bytes: int | None  # capacity of the device's own memory, or of the host for a CPU
+    threads: int
+    determinism: str  # the level that holds, in words
+
+
+class Attempt(Row):
+    """One process that worked on a run: where and with what."""
+
+    number: int
+    started: str  # ISO 8601, UTC
+    ended: str | None = None  # null: still running, or killed
+    host: str
+    platform: str
+    device: str
+    device_bytes: int | None
+    threads: int
+    determinism: str
+    python: str
+    packages: Mapping[str, str]
+    code: str  # hash of the package's own source
+    git: str | None
+
+
+class RunInfo(Row):
+    """run.json. `id` is the hash of configuration, data and code; the marker files, not `status`, say how it ended."""
+
+    schema_version: int = SCHEMA_VERSION
+    id: str
+    experiment: str
+    arm: str
+    seed: int
+    status: RunStatus
+    config_hash: str
+    grader: GraderInfo
+    data: Mapping[str, DataInfo]
+    attempts: tuple[Attempt, ...]
+
+
+class DifferenceRow(Row):
+    """One setting in which the arms differ; `declared` is False for one that nobody announced."""
+
+    path: str
+    values: Mapping[str, Any]  # by arm
+    declared: bool
+    note: str = ""
+
+
+class ExperimentInfo(Row):
+    """experiment.json: what was asked, of which arms, and in what they differ."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    question: str
+    primary: str  # "<suite>:accuracy", the metric declared before running
+    seeds: tuple[int, ...]
+    arms: tuple[str, ...]  # in the order of the file
+    differences: tuple[DifferenceRow, ...]
+    price_per_hour: float
+    resolved: Mapping[str, Any]  # the whole experiment without defaults left
+    created: str = ""  # ISO 8601, UTC; filled in by the first writing
+
+
+def stat_value(stat: StatRow) -> float | None:
+    """Return the mean or the maximum that a stored statistic holds; None where nothing finite was counted."""
+    count = stat.get("count")
+    if not count:
+        return None
+    if "max" in stat:
+        return stat["max"]
+    total = stat["sum"]
+    return None if total is None else total / count

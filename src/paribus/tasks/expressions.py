@@ -1,0 +1,351 @@
+"""Compare mathematical answers: exactly where they are rational or built of parts, else by a given comparison of atoms.
+
+The conventions are those of the MATH data set: units, degree, percent and currency signs are dropped, `x = 5` is 5,
+a bare list `1, -2` or `\\{1, -2\\}` is a set, `\\pm a` is the set of both, pairs and intervals are ordered and their
+brackets count, a base suffix (`52_8`) may be left out, words are compared as words.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from paribus.tasks.numbers import numeral
+
+Atom = Callable[[str, str], bool | None]
+
+MAX_BITS = 32_000  # of an exact intermediate value; 2006! has 19,000
+_MAX_TOKENS = 400
+_MAX_DEPTH = 60
+_MAX_PARTS = 24
+_MAX_NESTING = 12
+
+_UNICODE = str.maketrans(
+    {
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\uff0d", "-"),
+        **dict.fromkeys("\u00a0\u2007\u2009\u202f", " "),
+        **{"\u00d7": "*", "\u00b7": "*", "\u22c5": "*", "\u00f7": "/", "\u00b0": "", "\u00b1": "\\pm "},
+        **{"\u03c0": "\\pi ", "\u221e": "\\infty ", "\u222a": "\\cup ", "\u2264": "\\le ", "\u2265": "\\ge "},
+        **{"\u2208": "\\in ", "\u00b2": "^2", "\u00b3": "^3"},
+    }
+)
+_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), new)
+    for pattern, new in (
+        (r"\\\\", "\1"),  # the row break of a matrix, kept apart from `\ `
+        (r"\\!\s*", ""),
+        (r"\\(?:left|right|displaystyle|[bB]igg?[lr]?)(?![A-Za-z])\.?", ""),
+        (r"\\[,;: ]|~|\\q?quad(?![A-Za-z])", " "),
+        (r"\{,\}", ","),
+        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        (r"\s*\\?%|\\?\$|\\[()]|\\\[|\\\]", ""),
+        (r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z]))|\\degree(?![A-Za-z])", ""),
+        (r"\\(?:mathrm|mathbf|mathit|bf|rm)(?![A-Za-z])", ""),
+        (r"\\(?:text|textbf|textit|textrm|mbox|hbox)\s*\{\s*(?:and|or)\s*\}", ","),
+        (r"\\frac\s*([0-9])\s*(?=[0-9{])", r"\\frac{\1}"),
+        (r"(\\frac\s*\{[^{}]*\})\s*([0-9])", r"\1{\2}"),
+        (r"\\sqrt\s*([0-9])", r"\\sqrt{\1}"),
+        (r"\\(?:leq|leqslant)(?![A-Za-z])", r"\\le "),
+        (r"\\(?:geq|geqslant)(?![A-Za-z])", r"\\ge "),
+        (r"\\(?:cdot|times|ast)(?![A-Za-z])", "*"),
+    )
+)
+_TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|hbox)\s*+\{([^{}]*)\}(?:\s*\^\s*(?:\{[0-9]\}|[0-9]))?+")
+_UNIT = re.compile(
+    r"(?<=[0-9}])\s+(?!(?:pi|sin|cos|tan|cot|log|ln|sqrt|and|or|mod)\b)[A-Za-z]{2,}+(?:[ /-][A-Za-z]{2,}+)*+"
+    r"(?:\s*\^\s*(?:\{[0-9]\}|[0-9]))?\.?$"
+)
+# a space is dropped unless it parts two digits or ends a command before a letter
+_SPACE = re.compile(r"(?<![0-9])\s+(?=[0-9])|\s+(?![0-9])")
+_WORDS = re.compile(r"[A-Za-z]{2,}(?:[ '-]+[A-Za-z]+)*+")
+_COMMAND_SPACE = re.compile(r"(\\[A-Za-z]++)\s+(?=[A-Za-z])")
+
+
+def clean(text: str) -> str:
+    """Return `text` in one spelling: no layout commands, units, percent, degree or currency signs, no idle spaces."""
+    text = " ".join(text.translate(_UNICODE).split())
+    for pattern, new in _REWRITES:
+        text = pattern.sub(new, text)
+    whole = _TEXT.fullmatch(text.strip().rstrip("."))
+    text = whole[1] if whole else _TEXT.sub(lambda m: "" if m.start() else m[1], text)
+    text = _UNIT.sub("", text.strip())
+    if _WORDS.fullmatch(text):
+        return " ".join(text.split())
+    text = _COMMAND_SPACE.sub("\\1\0", text)
+    return _SPACE.sub("", text).replace("\0", " ").removesuffix(".").replace("\1", r"\\")
+
+
+def is_prose(cleaned: str) -> bool:
+    """Say whether a cleaned gold is nothing that an answer could be compared with: empty, or several words."""
+    return not cleaned or (" " in cleaned and bool(_WORDS.fullmatch(cleaned)))
+
+
+class _NotExactError(Exception):
+    """The text is not an arithmetic expression of rationals."""
+
+
+class _TooLargeError(Exception):
+    """The text is arithmetic, but its value or form is beyond every bound."""
+
+
+_TOKEN = re.compile(
+    r"(?P<number>(?:[0-9]{1,3}(?:,[0-9]{3}(?![0-9]))++|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)"
+    r"(?:[eE](?P<exponent>[+-]?[0-9]{1,4})(?![0-9A-Za-z.]))?+"
+    r"|(?P<other>\\frac|\\div|[-+*/^!(){}])"
+)
+
+
+class _Parser:
+    """Recursive descent over numbers, `+ - * / ^ !`, `\\frac`, parentheses and braces, with Fractions."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[Fraction | str] = []
+        self.at = self.depth = end = 0
+        for match in _TOKEN.finditer(text):
+            if match.start() != end:
+                break
+            end = match.end()
+            if match["other"]:
+                self.tokens.append({"\\div": "/", "{": "(", "}": ")"}.get(match["other"], match["other"]))
+                continue
+            value = numeral(match["number"])
+            if value is None:
+                raise _TooLargeError
+            self.tokens.append(value * Fraction(10) ** int(match["exponent"] or 0))
+        if end != len(text):
+            raise _NotExactError
+        if len(self.tokens) > _MAX_TOKENS:
+            raise _TooLargeError
+        self.tokens.append("end")
+
+    def take(self, *wanted: str) -> str | None:
+        token = self.tokens[self.at]
+        if isinstance(token, str) and token in wanted:
+            self.at += 1
+            return token
+        return None
+
+    def total(self) -> Fraction:
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise _TooLargeError
+        value = self.product()
+        while sign := self.take("+", "-"):
+            term = self.product()
+            value = _bounded(value + term if sign == "+" else value - term)
+        self.depth -= 1
+        return value
+
+    def product(self) -> Fraction:
+        sign = 1
+        while mark := self.take("+", "-"):
+            sign = -sign if mark == "-" else sign
+        start = self.at
+        value = self.power()
+        whole = self.at == start + 1 and value.denominator == 1
+        if whole and self.tokens[self.at] == "\\frac":
+            part = self.power()  # `1\frac{4}{5}` is a mixed number
+            value = value + part if 0 < part < 1 else value * part
+        while True:
+            if self.take("*"):
+                value = _bounded(value * self.factor())
+            elif self.take("/"):
+                value = _bounded(_divide(value, self.factor()))
+            elif self.tokens[self.at] in ("(", "\\frac"):
+                value = _bounded(value * self.power())
+            else:
+                return sign * value
+
+    def factor(self) -> Fraction:
+        return -self.power() if self.take("-") else self.power()
+
+    def power(self) -> Fraction:
+        base = self.atom()
+        while self.take("!"):
+            if base.denominator != 1 or base < 0:
+                raise _NotExactError
+            if base > 3000:
+                raise _TooLargeError
+            base = Fraction(math.factorial(int(base)))
+        if not self.take("^"):
+            return base
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise _TooLargeError
+        exponent = self.factor()
+        self.depth -= 1
+        size = max(base.numerator.bit_length(), base.denominator.bit_length())
+        if exponent.denominator != 1 or (not base and exponent < 0):
+            raise _NotExactError
+        if abs(exponent) * size > MAX_BITS and abs(base) != 1:
+            raise _TooLargeError
+        return base ** int(exponent)
+
+    def atom(self) -> Fraction:
+        token = self.tokens[self.at]
+        self.at += 1
+        if isinstance(token, Fraction):
+            return token
+        if token == "(":
+            value = self.total()
+            if not self.take(")"):
+                raise _NotExactError
+            return value
+        if token == "\\frac":
+            return _divide(self.atom(), self.atom())
+        raise _NotExactError
+
+
+def _divide(above: Fraction, below: Fraction) -> Fraction:
+    if not below:
+        raise _NotExactError
+    return above / below
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
+        raise _TooLargeError
+    return value
+
+
+def _arithmetic(cleaned: str) -> tuple[bool, Fraction | None]:
+    """Return whether the text is arithmetic of rationals, and its value unless that is too large."""
+    try:
+        parser = _Parser(cleaned)
+        value = parser.total()
+        return parser.tokens[parser.at] == "end", value
+    except _NotExactError:
+        return False, None
+    except _TooLargeError:
+        return True, None
+
+
+def evaluate(cleaned: str) -> Fraction | None:
+    """Return the exact value of a cleaned arithmetic expression of rationals, or None where it is anything else.
+
+    >>> evaluate("\\\\frac{2^{10}+1}{3*4!}")
+    Fraction(1025, 72)
+    """
+    arithmetic, value = _arithmetic(cleaned)
+    return value if arithmetic else None
+
+
+_NAMED = re.compile(r"([A-Za-z](?:_\{?[A-Za-z0-9]+\}?|\([a-z]\))?|\\[a-z]+)(?:=|\\in(?![A-Za-z]))([^=]+)")
+_MATRIX = re.compile(r"\\begin\{[pbv]?matrix\}(.*)\\end\{[pbv]?matrix\}", re.DOTALL)
+_CLOCK = re.compile(r"[0-9]+(?::[0-9]+)+")
+_BASED = re.compile(r"([0-9]+)_\{?([0-9]+)\}?")
+_RELATION = re.compile(r"[<>=]|\\(?:le|ge|ne)(?![A-Za-z])")
+
+
+def compare(gold: str, answer: str, atom: Atom) -> bool | None:
+    """Say whether two cleaned answers are equal; None where that hangs on an atom that `atom` could not decide.
+
+    `atom(gold, answer)` is asked only for what is neither rational nor built of parts, always gold first.
+    """
+    if gold == answer:
+        return bool(gold)
+    if not answer or not gold:
+        return False
+    (exact, left), (other_exact, right) = _arithmetic(gold), _arithmetic(answer)
+    if exact and other_exact:
+        return left is not None and left == right
+    if _is_word(gold) or _is_word(answer):
+        return gold.strip("()").casefold() == answer.strip("()").casefold()
+    if _CLOCK.fullmatch(gold) or _CLOCK.fullmatch(answer):
+        return [part.lstrip("0") for part in gold.split(":")] == [part.lstrip("0") for part in answer.split(":")]
+    if _BASED.fullmatch(gold) or _BASED.fullmatch(answer):
+        (digits, base), (others, other_base) = _based(gold), _based(answer)
+        return digits == others and (not base or not other_base or base == other_base)
+    return _compare_parts(gold, answer, atom)
+
+
+def _is_word(text: str) -> bool:
+    return bool(len(text) > 2 and _WORDS.fullmatch(text)) or bool(re.fullmatch(r"\([A-Z]\)", text))
+
+
+def _based(text: str) -> tuple[str, str]:
+    match = _BASED.fullmatch(text)
+    return (match[1], match[2]) if match else (text, "")
+
+
+def _compare_parts(gold: str, answer: str, atom: Atom) -> bool | None:
+    name, other_name = _NAMED.fullmatch(gold), _NAMED.fullmatch(answer)
+    if (name or other_name) and not (name and other_name and name[1] != other_name[1]):
+        return compare(name[2] if name else gold, other_name[2] if other_name else answer, atom)
+    if _RELATION.search(gold) or _RELATION.search(answer):
+        return atom(gold, answer)
+    ordered, other_ordered = _enclosed(gold), _enclosed(answer)
+    if ordered and other_ordered:
+        same = ordered[0] == other_ordered[0] and len(ordered[1]) == len(other_ordered[1])
+        return _compare_in_order(ordered[1], other_ordered[1], atom) if same else False
+    members, other_members = _elements(gold), _elements(answer)
+    if ordered and ordered[0] == "()" and other_members and len(other_members) == len(ordered[1]):
+        return _compare_in_order(ordered[1], other_members, atom)
+    if other_ordered and other_ordered[0] == "()" and members and len(members) == len(other_ordered[1]):
+        return _compare_sets(members, other_ordered[1], atom)
+    if members and other_members and not ordered and not other_ordered and len(members) + len(other_members) > 2:
+        return _compare_sets(members, other_members, atom)
+    return atom(gold, answer)
+
+
+def _split(text: str) -> list[str] | None:
+    """Split at the commas outside all brackets; None where the brackets do not match up or go too deep."""
+    parts, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and not depth:
+            parts.append(text[start:i])
+            start = i + 1
+        if not 0 <= depth <= _MAX_NESTING:
+            return None
+    return None if depth else [*parts, text[start:]]
+
+
+def _enclosed(text: str) -> tuple[str, list[str]] | None:
+    """Return the brackets and elements of `(a, b]` or of a matrix, or None where the text is neither."""
+    if matrix := _MATRIX.fullmatch(text):
+        rows = [row.split("&") for row in matrix[1].split(r"\\")]
+        return f"matrix {[len(row) for row in rows]}", [cell for row in rows for cell in row]
+    if len(text) < 2 or text[0] not in "([" or text[-1] not in ")]":
+        return None
+    parts = _split(text[1:-1])
+    return (text[0] + text[-1], parts) if parts and len(parts) > 1 else None
+
+
+def _elements(text: str) -> list[str] | None:
+    """Return the members that a bare or braced list names, with both signs of each `\\pm`."""
+    if text.startswith("\\{") and text.endswith("\\}"):
+        text = text[2:-2]
+    parts = _split(text)
+    if parts is None or len(parts) > _MAX_PARTS:
+        return None
+    both = [
+        [part] if part.count("\\pm") != 1 else [re.sub(r"\\pm ?", sign, part).removeprefix("+") for sign in "+-"]
+        for part in parts
+    ]
+    return list(dict.fromkeys(part for signs in both for part in signs))
+
+
+def _compare_in_order(gold: list[str], answer: list[str], atom: Atom) -> bool | None:
+    verdicts = [compare(g, a, atom) for g, a in zip(gold, answer, strict=True)]
+    return False if False in verdicts else None if None in verdicts else True
+
+
+def _compare_sets(gold: list[str], answer: list[str], atom: Atom) -> bool | None:
+    if len(gold) != len(answer):
+        return False
+    left, unsure = list(answer), False
+    for member in gold:
+        verdicts = [compare(member, other, atom) for other in left]
+        if True in verdicts:
+            left.pop(verdicts.index(True))
+        elif None in verdicts:
+            unsure = True
+        else:
+            return False
+    return None if unsure else True

@@ -1,0 +1,73 @@
+"""Reward shaping: where an outcome lands, what the KL costs, how length is punished."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from paribus.algorithms import KlInReward, OutcomeAtEnd, SoftOverlong
+from paribus.algorithms.catalog import GRPO
+from paribus.part import replace
+
+F = torch.float64
+
+
+def shape(part, score, mask, truncated=None, old=None, ref=None, horizon=8):
+    truncated = torch.zeros(len(mask), dtype=torch.bool) if truncated is None else torch.tensor(truncated)
+    return part(torch.as_tensor(score, dtype=F), mask, truncated, old, ref, horizon)
+
+
+def test_the_outcome_lands_on_the_last_trained_token(close):
+    mask = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 0], [0, 0, 0, 0]]).bool()  # the second has an observation token
+    close(shape(OutcomeAtEnd(), [1, 0.5, 9], mask), [[0, 0, 1, 0], [0, 0, 0.5, 0], [0] * 4])
+    close(shape(OutcomeAtEnd(wrong=-1), [1, 0.5, 0], mask)[:2], [[0, 0, 1, 0], [0, 0, 0, 0]])
+
+
+def test_a_cut_row_can_go_without_outcome(close):
+    mask = torch.ones(2, 2, dtype=torch.bool)
+    reward = shape(OutcomeAtEnd(truncated="omitted", wrong=-1), [1, 1], mask, truncated=[True, False])
+    close(reward, [[0, 0], [0, 1]])
+
+
+def test_e6_kl_in_the_reward(example, close):
+    part = KlInReward(coef=0.1)
+    reward = shape(part, example.score, example.mask, old=example.old, ref=example.ref)
+    reward += shape(OutcomeAtEnd(), [1, 0, 1, 0], example.mask)
+    close(reward[2], [0, -0.01335314, 1.01823216, 0])
+
+
+def test_e4_kl_sums(example, close):
+    terms = shape(KlInReward(coef=1.0), example.score, example.mask, old=example.old, ref=example.ref)
+    close(-terms.sum(1), [0, -0.04082199, -0.04879016, 0])
+
+
+@pytest.mark.parametrize(
+    ("limit", "cache", "lengths", "cost"),
+    [
+        (10, 0.4, [5, 6, 7, 8, 10, 11], [0, 0, 0.25, 0.5, 1, 1]),
+        (20480, 0.2, [16384, 16385, 17408, 18432, 20480, 21000], [0, 0.000244140625, 0.25, 0.5, 1, 1]),
+    ],
+)
+def test_e16_soft_overlong_punishment(close, make_mask, limit, cache, lengths, cost):
+    mask = make_mask(lengths)
+    reward = shape(SoftOverlong(cache=cache), torch.zeros(len(lengths)), mask, horizon=limit)
+    close(-reward.sum(1), cost, 1e-12)
+    assert torch.equal(reward.gather(1, mask.sum(1, keepdim=True) - 1)[:, 0], reward.sum(1)), "not on the last token"
+    close(-shape(SoftOverlong(cache=cache, penalty=0.5), torch.zeros(6), mask, horizon=limit).sum(1), [c / 2 for c in cost])
+
+
+def test_terms_add_up_and_are_recorded_by_name(example, close):
+    algorithm = replace(GRPO, shaping=(OutcomeAtEnd(), KlInReward(coef=0.1), SoftOverlong(cache=0.5)))
+    cut = torch.zeros(4, dtype=torch.bool)
+    reward, parts = algorithm.shape(example.score, example.mask, cut, example.old, example.ref, 4)
+    assert list(parts) == ["outcome_at_end", "kl_in_reward", "soft_overlong"]
+    close(reward.sum(1), sum(parts.values()), 1e-12)
+    close(parts["soft_overlong"], [0, -1, -0.5, 0])
+
+
+def test_a_row_without_score_gets_no_reward_and_no_nan(example):
+    algorithm = replace(GRPO, shaping=(OutcomeAtEnd(wrong=-1), KlInReward(coef=0.1)))
+    score = torch.tensor([1.0, float("nan"), 0.0, 0.0], dtype=F)
+    cut = torch.zeros(4, dtype=torch.bool)
+    reward, parts = algorithm.shape(score, example.mask, cut, example.old, example.ref, 4)
+    assert reward.isfinite().all() and not reward[1].any() and all(term[1] == 0 for term in parts.values())
