@@ -13,11 +13,11 @@ SRC = Path(__file__).resolve().parents[1] / "src" / "paribus"
 FLOOR = {
     **dict.fromkeys(["errors", "lazy", "types", "part", "settings", "batch", "tensors"], 1),
     **dict.fromkeys(["algorithms", "tasks", "stats"], 2),
-    **dict.fromkeys(["experiment", "plan"], 3),
+    "experiment": 3,
     **dict.fromkeys(["models", "store"], 4),
     **dict.fromkeys(["engines", "report"], 5),
     **dict.fromkeys(["pipeline", "training"], 6),
-    **dict.fromkeys(["cli", "doctor", "__init__", "__main__", "bench"], 7),
+    **dict.fromkeys(["cli", "plan", "doctor", "__init__", "__main__", "bench"], 7),
 }
 ONLY_IN = {"transformers": {"models"}, "vllm": {"engines"}, "matplotlib": {"report"}, "math_verify": {"tasks"}}
 NO_TORCH = {"report", "stats", "store", "tasks", "experiment", "part", "types", "settings", "errors"}

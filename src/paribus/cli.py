@@ -63,7 +63,9 @@ def plan(file: ExperimentFile, overrides: Overrides = []) -> None:  # noqa: B006
 @app.command("eval")
 def evaluate(
     file: ExperimentFile,
-    model: Annotated[str, typer.Option("--model", help="Model folder, hub id or .gguf file; default: the file's.")] = "",
+    model: Annotated[
+        str, typer.Option("--model", help="Model folder, hub id or .gguf file; default: the file's.")
+    ] = "",
     suite: Annotated[list[str], typer.Option("--suite", help="Only this suite (may be repeated).")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the rows, one file a suite.")] = None,
     overrides: Overrides = [],  # noqa: B006

@@ -8,7 +8,12 @@ import sys
 
 from packaging.requirements import Requirement
 
-EXTRAS = {"": "always", "train": "training and evaluation", "hub": "data sets from the hub, parquet", "gguf": "GGUF files"}
+EXTRAS = {
+    "": "always",
+    "train": "training and evaluation",
+    "hub": "data sets from the hub, parquet",
+    "gguf": "GGUF files",
+}
 
 
 def check() -> tuple[list[str], bool]:
@@ -26,7 +31,9 @@ def check() -> tuple[list[str], bool]:
                 continue
             found = _version(need.name)
             good = found is not None and need.specifier.contains(found, prereleases=True)
-            lines.append(f"  {'ok ' if good else 'NO '} {need.name} {found or 'not installed'} (needs {need.specifier})")
+            lines.append(
+                f"  {'ok ' if good else 'NO '} {need.name} {found or 'not installed'} (needs {need.specifier})"
+            )
             faults += [] if good else [need.name]
         if faults:
             target = f"paribus[{extra}]" if extra else "paribus"

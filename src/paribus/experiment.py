@@ -129,7 +129,7 @@ def resolve(data: Mapping[str, Any], *, where: str = "") -> Experiment:
     head = {k: data.pop(k) for k in ("name", "question", "primary", "seeds", "differs") if k in data}
     arms = data.pop("arm", None)
     if not isinstance(arms, Mapping) or not arms:
-        raise ConfigError(f"{where}: no arms: write a table `[arm.NAME]` with `base = \"...\"` for each method")
+        raise ConfigError(f'{where}: no arms: write a table `[arm.NAME]` with `base = "..."` for each method')
     unknown = [k for k in data if k not in Setting.model_fields]
     if unknown:
         known = [*Setting.model_fields, *("name", "question", "primary", "seeds", "differs", "arm")]
@@ -174,7 +174,11 @@ def _merge(base: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
     out = dict(base)
     for key, value in table.items():
         old = out.get(key)
-        same = isinstance(old, Mapping) and isinstance(value, Mapping) and value.get("type", old.get("type")) == old.get("type")
+        same = (
+            isinstance(old, Mapping)
+            and isinstance(value, Mapping)
+            and value.get("type", old.get("type")) == old.get("type")
+        )
         out[key] = _merge(dict(old), value) if same else value  # type: ignore[arg-type]
     return out
 
@@ -227,10 +231,14 @@ def controlled(exp: Experiment) -> bool:
 
 
 def run_config(exp: Experiment, arm: str) -> dict[str, Any]:
-    """Return the resolved configuration that decides the numbers of an arm's runs, as stored in `config.json`."""
+    """Return the fully resolved configuration of an arm's runs, as stored in `config.json`."""
     a = exp.arms[arm]
-    setting = {k: v for k, v in dump(a.setting(exp.setting)).items() if k not in NOT_IDENTITY}
-    return {"algorithm": dump(a.algorithm), "setting": setting}
+    return {"algorithm": dump(a.algorithm), "setting": dump(a.setting(exp.setting))}
+
+
+def identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a configuration that decides a run's numbers; machine and saving may change in between."""
+    return {**config, "setting": {k: v for k, v in config["setting"].items() if k not in NOT_IDENTITY}}
 
 
 def base_config(exp: Experiment) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def dump(part: BaseModel) -> dict[str, Any]:
 
 def flatten(data: Any, prefix: str = "") -> dict[str, Any]:
     """Return nested dicts and lists as one dict from dotted path to leaf."""
-    if isinstance(data, Mapping) and data:
+    if isinstance(data, Mapping) and (data or not prefix):
         items: Any = data.items()
     elif isinstance(data, (list, tuple)) and data and any(isinstance(x, (Mapping, list, tuple)) for x in data):
         items = ((f"{x['type']}" if isinstance(x, Mapping) and "type" in x else str(i), x) for i, x in enumerate(data))
@@ -133,7 +133,7 @@ def _explain(cls: type[BaseModel], item: Any, under: str) -> str:
         tag, known = item["ctx"]["tag"], [t.strip().strip("'") for t in item["ctx"]["expected_tags"].split(",")]
         return f"{key}: unknown type '{tag}'{nearest(tag, known)}"
     if item["type"] == "union_tag_not_found":
-        return f"{key}: say which kind with `type = \"...\"`"
+        return f'{key}: say which kind with `type = "..."`'
     if item["type"] == "missing":
         return f"missing key '{key}'"
     message = item["msg"].removeprefix("Value error, ")

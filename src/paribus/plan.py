@@ -60,7 +60,9 @@ def _needs(exp: Experiment) -> list[list[str]]:
                 "updates per step": str(setting.updates_per_rollout),
                 "steps": str(steps) if steps else f"until {_budget(exp)}",
                 "samples per run": f"{steps * per_step:,}" if steps else "—",
-                "sampled tokens per run, at most": f"{steps * per_step * setting.rollout.max_response:,}" if steps else "—",
+                "sampled tokens per run, at most": f"{steps * per_step * setting.rollout.max_response:,}"
+                if steps
+                else "—",
             }
         )
     return [[key, *(column[key] for column in columns)] for key in columns[0]]

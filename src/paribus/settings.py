@@ -24,7 +24,9 @@ class RolloutSpec(Part):
     prompts_per_step: int = Field(ge=1)
     samples_per_prompt: int = Field(ge=1)
     max_prompt: int = Field(512, ge=1)  # tokens
-    overlong: Literal["error", "drop", "cut"] = "error"  # a longer prompt stops the run, is dropped (counted), or cut left
+    overlong: Literal["error", "drop", "cut"] = (
+        "error"  # a longer prompt stops the run, is dropped (counted), or cut left
+    )
     max_response: int = Field(ge=1)  # tokens; also the horizon of constant-length aggregation
     temperature: float = Field(1.0, gt=0)
     top_p: Literal[1.0] = 1.0  # training refuses truncated sampling: the learner's log-probs are of the full softmax

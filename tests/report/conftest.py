@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,7 @@ def write(tmp_path: Path) -> Write:
         question: str = "How many?",
         seconds: Mapping[str, Mapping[str, float]] | None = None,
         differences: Sequence[DifferenceRow] = (),
+        failing: Collection[tuple[str, int]] = (),
         name: str = "toy",
         **info: Any,
     ) -> Path:
@@ -147,7 +148,15 @@ def write(tmp_path: Path) -> Write:
         for seed in seeds:
             for arm, patterns in runs.items():
                 if seed in patterns:
-                    write_run(exp, arm, seed, patterns[seed], split.get(arm, {"rollout": 5.0}), text=text)
+                    write_run(
+                        exp,
+                        arm,
+                        seed,
+                        patterns[seed],
+                        split.get(arm, {"rollout": 5.0}),
+                        text=text,
+                        end=(arm, seed) not in failing,
+                    )
         return exp.root
 
     return make

@@ -27,7 +27,7 @@ def mix(x: torch.Tensor) -> torch.Tensor:
 
 
 def gumbel(keys: torch.Tensor, position: torch.Tensor, vocabulary: int) -> torch.Tensor:
-    """Return float32 standard Gumbel noise `[R, V]` of rows with 63-bit `keys[R]` that draw their `position[R]`-th token.
+    """Return float32 standard Gumbel noise `[R, V]` of rows with 63-bit `keys[R]` that draw token `position[R]`.
 
     Large values come from small uniforms `u`, which keep full relative precision: E = -log1p(-u), G = -log E.
     """

@@ -77,10 +77,10 @@ class TorchLearner:
         """`key` draws the critic's head (its purpose is "critic"); `total_steps` is where the schedule ends."""
         if total_steps is None and optim.schedule != "constant":
             raise ConfigError(
-                f'optim.schedule = "{optim.schedule}" needs to know the last step: give budget.steps, or take "constant"'
+                f'optim.schedule = "{optim.schedule}" has to know the last step: give budget.steps, or take "constant"'
             )
         self.model = loaded.model
-        self.head = self.model.get_output_embeddings()
+        self.head: Any = self.model.get_output_embeddings()
         self.device = self.model.device
         self.optim, self.horizon, self.temperature = optim, rollout.max_response, rollout.temperature
         self.micro_tokens, self.total_steps, self.timer = machine.micro_tokens, total_steps, timer
@@ -111,9 +111,7 @@ class TorchLearner:
 
         def score(tokens: Tensor, mask: Tensor) -> Tensor:
             hidden = before(model.base_model, tokens, mask)
-            logp, _ = token_scores(
-                hidden, model.get_output_embeddings(), tokens[mask], self.temperature, "none"
-            )
+            logp, _ = token_scores(hidden, model.get_output_embeddings(), tokens[mask], self.temperature, "none")
             return logp
 
         return self._per_token(rollout, score)
@@ -131,9 +129,7 @@ class TorchLearner:
         # a token more per row, whose "state before" is the one asked for; which token stands there is never seen
         tokens = torch.cat((rollout.tokens, rollout.tokens[:, :1]), dim=1)
         after = torch.arange(tokens.shape[1]) == rollout.length[:, None]
-        values = self._rows(
-            tokens, after, rollout.length + 1, lambda t, mask: critic(before(critic.trunk, t, mask))
-        )
+        values = self._rows(tokens, after, rollout.length + 1, lambda t, mask: critic(before(critic.trunk, t, mask)))
         return values.sum(1)
 
     def update(self, batch: Batch, signal: Signal, objective: Objective, key: Key) -> Stats:
@@ -195,9 +191,7 @@ class TorchLearner:
     def _per_token(self, rollout: Rollout, score: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         return self._rows(rollout.tokens, rollout.mask, rollout.length, score)
 
-    def _rows(
-        self, tokens: Tensor, mask: Tensor, length: Tensor, score: Callable[[Tensor, Tensor], Tensor]
-    ) -> Tensor:
+    def _rows(self, tokens: Tensor, mask: Tensor, length: Tensor, score: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """Return `score(tokens, mask)` of every micro-batch, each number at the place of its token."""
         out = torch.zeros(tokens.shape, device=tokens.device)
         for rows in micro_batches(length.tolist(), self.micro_tokens):
@@ -209,7 +203,7 @@ class TorchLearner:
         return out
 
     def _minibatches(self, batch: Batch, key: Key) -> Iterator[Tensor]:
-        """Yield the rows of every update: each epoch is a fresh permutation of the groups, cut; the last may be short."""
+        """Yield the rows of every update: an epoch is a permutation of the groups, cut; its last piece may be short."""
         groups = batch.group.unique()
         size = self.optim.minibatch_prompts or len(groups)
         for epoch in range(self.optim.epochs):
@@ -276,7 +270,8 @@ class TorchLearner:
             hidden, self.head, tokens[mask], self.temperature, "loss" if objective.entropy else "statistic"
         )
         values = spread(self.critic(hidden), mask) if self.critic is not None and self.critic.shared else None
-        loss = objective.loss(Scores(spread(logp, mask), spread(entropy, mask), values), batch, work.signal, total)
+        scores = Scores(spread(logp, mask), None if entropy is None else spread(entropy, mask), values)
+        loss = objective.loss(scores, batch, work.signal, total)
         loss.value.backward()
         self.policy_optimizer.collect()
         if not first:
@@ -301,5 +296,6 @@ def _to(value: Any, device: torch.device) -> Any:
     if isinstance(value, Signal):
         return Signal(*(_to(v, device) for v in value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **{f.name: _to(getattr(value, f.name), device) for f in dataclasses.fields(value)})
+        moved = {f.name: _to(getattr(value, f.name), device) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **moved)
     return value

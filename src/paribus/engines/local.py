@@ -52,10 +52,10 @@ class LocalSampler:
                 for name, value in weights.items():
                     own[name].copy_(value)
 
-    @torch.inference_mode()
     def sample(self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key) -> Rollout:
         self._check_context(prompts, plan)
-        decoder = make_decoder(self.model)
+        with torch.no_grad():
+            decoder = make_decoder(self.model)
         ids: list[list[int]] = [[] for _ in range(len(prompts) * plan.samples)]
         logp: list[list[float]] = [[] for _ in ids]
         for work in self._schedule(prompts, plan, key):
@@ -91,6 +91,7 @@ class LocalSampler:
             pieces.append(_Work([prompts[g] for g in groups], prompt, place, row_key))
         return pieces
 
+    @torch.inference_mode()
     def _decode(self, decoder: Decoder, work: _Work, plan: SamplingPlan) -> list[tuple[list[int], list[float]]]:
         """Return the sampled ids (a final stop token included) and their log-probs, in the order of `work`."""
         device = self.model.device

@@ -89,7 +89,7 @@ class Optimizer:
 
     def save(self, file: Path) -> None:
         """Write moments, step counts and master copies by parameter name."""
-        tensors = {}
+        tensors: dict[str, torch.Tensor] = {}
         for name, master in self.master.items():
             tensors |= {f"{name}.{field}": value for field, value in self.adam.state[master].items()}
             if master is not self.model[name]:
@@ -100,10 +100,10 @@ class Optimizer:
     def restore(self, file: Path) -> None:
         """Take back what `save` wrote; a parameter that was never updated has no moments again."""
         found = read_tensors(file)
-        expected = {}
+        expected: dict[str, torch.Tensor] = {}
         for name, master in self.master.items():
             if any(f"{name}.{field}" in found for field in MOMENTS):
-                expected |= {f"{name}.{field}": torch.zeros(()) if field == "step" else master for field in MOMENTS}
+                expected |= {f"{name}.{field}": master for field in MOMENTS} | {f"{name}.step": torch.zeros(())}
             if master is not self.model[name]:
                 expected[f"{name}.master"] = master
         check_tensors(file, found, expected)

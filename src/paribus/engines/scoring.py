@@ -41,7 +41,7 @@ def spread(x: Float[Tensor, "N"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B
 
 
 def token_scores(
-    hidden: Float[Tensor, "N H"], head: nn.Module, ids: Int[Tensor, "N"], temperature: float, entropy: EntropyUse
+    hidden: Float[Tensor, "N H"], head: nn.Linear, ids: Int[Tensor, "N"], temperature: float, entropy: EntropyUse
 ) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"] | None]:
     """Return log-prob and entropy of each token under the temperature-scaled full softmax, in float32.
 
@@ -63,7 +63,7 @@ def token_scores(
 
 
 def _score(
-    hidden: Float[Tensor, "N H"], head: nn.Module, ids: Int[Tensor, "N"], temperature: float, entropy: EntropyUse
+    hidden: Float[Tensor, "N H"], head: nn.Linear, ids: Int[Tensor, "N"], temperature: float, entropy: EntropyUse
 ) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"] | None]:
     logits = head(hidden)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))

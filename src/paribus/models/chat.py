@@ -53,12 +53,12 @@ def make_prompt(
         if overlong == "drop":
             return None
         ids = ids[-max_prompt:]
-    return Prompt(problem_id=problem_id, ids=tuple(ids), text=tokenizer.decode(ids))
+    return Prompt(problem_id=problem_id, ids=tuple(ids), text=str(tokenizer.decode(ids)))
 
 
 def decode_responses(
     tokenizer: PreTrainedTokenizerBase, responses: Sequence[Sequence[int]], stop_ids: Sequence[int]
 ) -> list[str]:
     """Return the text of sampled responses: exact, special tokens kept, only a final stop token left out."""
-    bodies = [ids[:-1] if ids and ids[-1] in stop_ids else ids for ids in responses]
-    return [tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False) for ids in bodies]
+    bodies = [list(ids[:-1] if ids[-1] in stop_ids else ids) for ids in responses]
+    return [str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)) for ids in bodies]

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -52,7 +53,7 @@ def convert(file: Path, cache: Path | None = None) -> Path:
 
 
 def _write(file: Path, folder: Path, *, digits_apart: bool) -> None:
-    model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    model: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     # transformers still calls a dequantised model quantised, and refuses to save it
     model.hf_quantizer, model.is_quantized = None, False
     if "quantization_config" in model.config.to_dict():

@@ -41,11 +41,13 @@ def load_model(spec: ModelSpec, *, device: str | torch.device = "cpu", cache: Pa
     """
     source = _resolve(spec, cache)
     tokenizer = _load_tokenizer(source, spec)
-    model = _load_weights(source, spec).to(device)
-    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+    model = _load_weights(source, spec)
+    model.to(torch.device(device))  # type: ignore[arg-type]  # wrapped without its types
+    embedding: Any = model.get_input_embeddings()
+    if len(tokenizer) > embedding.num_embeddings:
         raise ModelError(
             f"{source}: the tokenizer has {len(tokenizer)} tokens, the model's embedding only "
-            f"{model.get_input_embeddings().num_embeddings} rows: they do not belong together"
+            f"{embedding.num_embeddings} rows: they do not belong together"
         )
     check_head(model, source)
     stops = stop_ids(model, tokenizer)
@@ -131,7 +133,7 @@ def _load_weights(source: str, spec: ModelSpec) -> PreTrainedModel:
     try:
         config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
         _without_dropout(config)
-        model, info = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             source,
             config=config,
             revision=revision,
@@ -143,6 +145,7 @@ def _load_weights(source: str, spec: ModelSpec) -> PreTrainedModel:
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(_failure(source, "model", error)) from error
+    model, info = loaded
     absent = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
     if absent:
         raise ModelError(f"{source}: weights are missing or have the wrong shape: {', '.join(absent[:5])}")

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paribus.errors import ConfigError, ParibusError, RunError
-from paribus.experiment import Experiment, controlled, differences
-from paribus.part import dump
+from paribus.experiment import Experiment, base_config, controlled, differences, identity, run_config
+from paribus.part import diff, dump
 from paribus.pipeline.progress import Watch, clock_text
 from paribus.pipeline.stop import Interrupted
-from paribus.store import DifferenceRow, ExperimentInfo, ExperimentPaths, status, write_experiment
+from paribus.store import DifferenceRow, ExperimentInfo, ExperimentPaths, RunPaths, status, write_experiment
+from paribus.store.files import read_json
 
 PRELOAD = ["paribus.pipeline.worker"]
 
@@ -63,12 +64,12 @@ def run_experiment(
         raise ConfigError("running needs PyTorch and transformers: pip install 'paribus[train]'")
     paths = ExperimentPaths(Path(runs) / exp.name)
     todo = jobs(exp, arms, seeds)
+    _refuse_another_configuration(exp, paths, todo)
     write_experiment(paths, experiment_info(exp))
     failed: list[str] = []
     with Watch([job.label for job in todo]) as watch:
         for job in todo:
-            run = paths.base if job.arm is None else paths.run(job.arm, job.seed)
-            if status(run) == "done":
+            if status(_paths(paths, job)) == "done":
                 watch.note(f"{job.label}: finished earlier")
                 continue
             watch.start(job.label)
@@ -87,6 +88,34 @@ def run_experiment(
     if failed:
         raise RunError("\n".join(["some runs failed; the same command tries them again:", *failed]))
     return paths
+
+
+def _refuse_another_configuration(exp: Experiment, paths: ExperimentPaths, todo: Sequence[Job]) -> None:
+    """Raise ConfigError, with the keys, when a folder holds a run made under other settings than the file's now."""
+    for job in todo:
+        run = _paths(paths, job)
+        if status(run) == "new":
+            continue
+        now = identity(base_config(exp) if job.arm is None else run_config(exp, job.arm))
+        then = identity(read_json(run.config))
+        changed = diff(then, now)
+        if changed:
+            rows = [f"  {d.path}: {d.left} in the folder, {d.right} now" for d in changed[:8]]
+            more = [f"  and {len(changed) - 8} more"] if len(changed) > 8 else []
+            raise ConfigError(
+                "\n".join(
+                    [
+                        f"{run.root}: holds a run of another configuration:",
+                        *rows,
+                        *more,
+                        "rename the experiment (`name`), choose another --runs folder, or remove this one",
+                    ]
+                )
+            )
+
+
+def _paths(paths: ExperimentPaths, job: Job) -> RunPaths:
+    return paths.base if job.arm is None else paths.run(job.arm, job.seed)
 
 
 def experiment_info(exp: Experiment) -> ExperimentInfo:
@@ -125,8 +154,10 @@ def _in_own_process(exp: Experiment, job: Job, root: Path, watch: Watch) -> None
     if ended is not None and ended[0] == "error":
         raise (RunError if ended[1] == RunError.code else ConfigError)(ended[2])
     if process.exitcode:
-        how = f"signal {-process.exitcode}" if process.exitcode < 0 else f"exit code {process.exitcode}"
-        raise RunError(f"its process ended with {how} (9: probably out of memory); the last checkpoint is intact")
+        code = process.exitcode
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}, see the traceback above"
+        memory = " (killed for want of memory, probably: lower machine.micro_tokens or machine.decode_rows)"
+        raise RunError(f"its process {how}{memory if code == -9 else ''}; the last checkpoint is intact")
 
 
 def _listen(channel: Connection, job: Job, watch: Watch) -> tuple[Any, ...] | None:

@@ -70,7 +70,9 @@ class Watch:
         self.done_share = share
         detail = f"{detail}  left about {clock_text(self.left())}"
         if self._bars is not None:
-            self._bars.update(self._task, description=f"{self.label} {what}", completed=done, total=total, detail=detail)
+            self._bars.update(
+                self._task, description=f"{self.label} {what}", completed=done, total=total, detail=detail
+            )
         elif time.perf_counter() - self.spoken >= HEARTBEAT or done == 1:
             self.note(f"{self.label}  {what} {done}{f'/{total}' if total else ''}  {detail}")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from paribus.batch import Mean, Rollout, Stats
 from paribus.errors import RunError
 from paribus.lazy import torch
-from paribus.tasks import Grader
+from paribus.tasks import Grader, Item
 from paribus.types import Problem, Stop, Verdict
 
 FAILED = ("timeout", "error")
@@ -17,7 +17,7 @@ def grade(grader: Grader, rollout: Rollout, problems: Mapping[str, Problem]) -> 
     """Return one verdict per row, matched to its problem by id."""
     golds = [problems[i].gold for i in rollout.problem_id]
     cut = [stop is not Stop.EOS for stop in rollout.stop]
-    return grader.grade_many(list(zip(rollout.text, golds, cut, strict=True)))
+    return grader.grade_many([Item(*row) for row in zip(rollout.text, golds, cut, strict=True)])
 
 
 def counted(verdict: Verdict) -> float | None:

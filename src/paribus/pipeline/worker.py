@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import torch
@@ -14,7 +15,7 @@ from paribus.algorithms import Need
 from paribus.engines.learner import TorchLearner
 from paribus.engines.local import LocalSampler
 from paribus.errors import ConfigError, DataError, ModelError, nearest
-from paribus.experiment import Experiment, Setting, base_config, run_config
+from paribus.experiment import Experiment, Setting, base_config, identity, run_config
 from paribus.models.chat import make_prompt
 from paribus.models.hf import LoadedModel, load_model, save_model
 from paribus.pipeline.clock import Clock
@@ -33,6 +34,7 @@ from paribus.store import (
     RunWriter,
     TimingRow,
     status,
+    value_hash,
     write_problems,
 )
 from paribus.store.files import write_rows
@@ -47,11 +49,14 @@ def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) ->
     loaded = load_model(setting.model, device=device)
     training, dropped = questions(setting.task, "train", loaded, setting)
     suites = evaluation_questions(setting, loaded)
-    facts = run_facts(setting, {"train": ("train", training), **suite_data(setting, suites)}, device)
+    data = {"train": ("train", training), **suite_data(setting, suites)}
+    config = run_config(exp, arm)
     paths = ExperimentPaths(root).run(arm, seed)
-    writer = open_run(paths, facts, run_config(exp, arm))
+    writer = open_run(paths, run_facts(setting, data, device, config), config)
     if dropped:
-        report("note", text=f"{arm}/seed-{seed}: {dropped} training prompts longer than rollout.max_prompt are left out")
+        report(
+            "note", text=f"{arm}/seed-{seed}: {dropped} training prompts longer than rollout.max_prompt are left out"
+        )
     clock = Clock(cuda=device.type == "cuda")
     learner = TorchLearner(
         loaded,
@@ -110,8 +115,8 @@ def run_base(exp: Experiment, root: Path, report: Report) -> None:
     sampler = LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
     suites = evaluation_questions(setting, loaded)
     paths = ExperimentPaths(root)
-    facts = run_facts(setting, suite_data(setting, suites), device)
-    writer = open_run(paths.base, facts, base_config(exp))
+    config = base_config(exp)
+    writer = open_run(paths.base, run_facts(setting, suite_data(setting, suites), device, config), config)
     clock = Clock(cuda=device.type == "cuda")
     with StopRequest() as stop:
         try:
@@ -147,13 +152,15 @@ def prepare_machine(machine: MachineSpec) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"machine.device = '{machine.device}', but PyTorch sees no CUDA device: use \"auto\" or \"cpu\"")
+        raise ConfigError(
+            f'machine.device = \'{machine.device}\', but PyTorch sees no CUDA device: use "auto" or "cpu"'
+        )
     return device
 
 
-def open_run(paths: RunPaths, facts: RunFacts, config: dict[str, object]) -> RunWriter:
+def open_run(paths: RunPaths, facts: RunFacts, config: dict[str, Any]) -> RunWriter:
     """Start the run, or take up what an earlier attempt left."""
-    return RunWriter.create(paths, facts, config) if status(paths) == "new" else RunWriter.resume(paths, facts, config)
+    return RunWriter.create(paths, facts, config) if status(paths) == "new" else RunWriter.resume(paths, facts)
 
 
 def questions(task: TaskSpec, split: Split, loaded: LoadedModel, setting: Setting) -> tuple[Questions, int]:
@@ -167,7 +174,9 @@ def questions(task: TaskSpec, split: Split, loaded: LoadedModel, setting: Settin
             problems.append(problem)
             prompts.append(prompt)
     if not problems:
-        raise DataError(f"all {len(everything)} training prompts exceed rollout.max_prompt = {spec.max_prompt}: raise it")
+        raise DataError(
+            f"all {len(everything)} training prompts exceed rollout.max_prompt = {spec.max_prompt}: raise it"
+        )
     return Questions(problems, prompts), len(everything) - len(problems)
 
 
@@ -191,8 +200,10 @@ def suite_data(setting: Setting, suites: dict[str, Questions]) -> dict[str, tupl
     return {suite: (setting.eval[suite].split, asked) for suite, asked in suites.items()}
 
 
-def run_facts(setting: Setting, data: dict[str, tuple[str, Questions]], device: torch.device) -> RunFacts:
-    """Return what is stored of grader, data and machine."""
+def run_facts(
+    setting: Setting, data: dict[str, tuple[str, Questions]], device: torch.device, config: dict[str, Any]
+) -> RunFacts:
+    """Return what is stored of configuration, grader, data and machine."""
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         name, capacity = f"cuda: {properties.name}", properties.total_memory
@@ -201,6 +212,7 @@ def run_facts(setting: Setting, data: dict[str, tuple[str, Questions]], device: 
         name, capacity = f"cpu: {_processor()}", psutil.virtual_memory().total
         level = "bitwise: the same machine, thread count and batch layout give the same bits"
     return RunFacts(
+        config_hash=value_hash(identity(config)),
         grader=grader_info(setting.task.grader),
         data={
             use: DataInfo(name=setting.task.type, split=split, n=len(q.problems), hash=content_hash(q.problems))

@@ -145,14 +145,13 @@ def _svg(draw: Callable[[Any], None], width: float, height: float, left: float, 
         draw(axes)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    return _clean(buffer.getvalue())
+
+
+def _clean(svg: str) -> str:
+    text = svg[svg.index("<svg") :].replace(INK, "currentColor")
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(
-        r'<svg [^>]*?viewBox="([^"]*)"[^>]*>',
-        r'<svg viewBox="\1" xmlns="http://www.w3.org/2000/svg"'
-        r' xmlns:xlink="http://www.w3.org/1999/xlink" role="img">',
-        text,
-        count=1,
-    )
+    text = re.sub(r'<g id="[^"]*">', "<g>", text)  # nothing refers to them, and a page may hold a name only once
+    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" {names} role="img">', text, count=1)
     return text.strip()

@@ -68,17 +68,17 @@ def failures(exp: StoredExperiment, s: Scores) -> list[Block]:
                 rows.append([arm, str(seed), run.status, f"{last}; {run.failure}" if run.failure else last])
     out: list[Block] = []
     if rows:
-        out.append(Prose(f"{count(len(rows), 'planned run')} not in the results.", "warning"))
+        out.append(Prose(f"Planned runs that are not in the results: {len(rows)}.", "warning"))
         out.append(Table(["arm", "seed", "state", "where and why"], rows, labels=4))
     else:
         planned = len(exp.info.arms) * len(exp.info.seeds)
-        out.append(Prose(f"All {count(planned, 'planned run')} finished and in the results."))
+        out.append(Prose(f"Every planned run finished and is in the results: {planned}."))
     if s.excluded:
         shown = ", ".join(s.excluded[:5]) + (", …" if len(s.excluded) > 5 else "")
         text = f"{count(len(s.excluded), 'problem')} could not be graded for at least one model: {shown}. Left out of "
         out.append(Prose(f"{text}comparisons and means over seeds, for all models alike.", "warning"))
     else:
-        out.append(Prose(f"All {count(len(s.problems), 'problem')} of {s.suite} were graded for every model."))
+        out.append(Prose(f"Every problem of {s.suite} was graded for every model: {len(s.problems):,}."))
     return out
 
 
@@ -140,8 +140,15 @@ def _run_row(name: str, run: StoredRun) -> list[str]:
         f"{last.host}: {last.device}{capacity}",
         str(last.threads),
         last.code[:12],
-        last.git[:12] if last.git else DASH,
+        _commit(last.git),
     ]
+
+
+def _commit(git: str | None) -> str:
+    if git is None:
+        return DASH
+    commit, dirty, _ = git.partition("-")
+    return commit[:12] + (" (changed)" if dirty else "")
 
 
 def _data(runs: list[StoredRun], use: str) -> str:

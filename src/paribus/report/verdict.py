@@ -31,11 +31,10 @@ def verdict(info: ExperimentInfo, s: Scores) -> list[str]:
     done = [arm for arm in info.arms if s.seeds[arm]]
     if not done:
         return ["No run has finished yet: there is nothing to compare."]
-    out = []
+    level = pair_level(len(info.arms))
+    out = [_pair_sentence(s, a, b, level) for a, b in pairs(done)]
     if s.base is not None:
         out.append(_gain_sentence(s, done))
-    level = pair_level(len(info.arms))
-    out += [_pair_sentence(s, a, b, level) for a, b in pairs(done)]
     if len(done) < len(info.arms):
         out.append(f"No finished run of {listing([a for a in info.arms if a not in done])}.")
     return out

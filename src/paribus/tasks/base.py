@@ -23,7 +23,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 _PLACEHOLDER = re.compile(r"(\\[A-Za-z]+)?\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-MARKER_PROMPT = "{question}\n\nLet's think step by step and write the final answer after \"####\"."
+MARKER_PROMPT = '{question}\n\nLet\'s think step by step and write the final answer after "####".'
 BOXED_PROMPT = "{question}\n\nLet's think step by step and put the final answer within \\boxed{}."
 
 
@@ -57,7 +57,9 @@ class Task(Part):
         if self.grader.policy == "boxed" and marker in text and "\\boxed" not in text:
             raise ValueError(f"the prompt asks for '{marker}' but the grader's policy 'boxed' reads \\boxed{{}}")
         if self.grader.policy != "boxed" and "\\boxed" in text and marker not in text:
-            raise ValueError(f"the prompt asks for \\boxed{{}} but the grader's policy '{self.grader.policy}' reads '{marker}'")
+            raise ValueError(
+                f"the prompt asks for \\boxed{{}} but the grader's policy '{self.grader.policy}' reads '{marker}'"
+            )
         return self
 
     @abstractmethod

@@ -32,8 +32,8 @@ class DataTask(Task):
     smallest hashes of their ids, which therefore stay the same whatever the order of the file.
     """
 
-    validation: int = Field(0, ge=0)
-    test: int = Field(0, ge=0)
+    validation: int = Field(default=0, ge=0)
+    test: int = Field(default=0, ge=0)
 
     def problems(self, split: Split) -> list[Problem]:
         """Return all problems of a split, in the order of the data. Raises DataError naming file, row and fix."""
@@ -51,7 +51,8 @@ class DataTask(Task):
                 + ("" if rows is None else f"; take some problems out of train with `{split} = 500`, for example")
             )
         if sum(taken.values()) >= len(rows):
-            raise DataError(f"{self._where()}: {len(rows)} problems are too few to take {sum(taken.values())} out of train")
+            count = sum(taken.values())
+            raise DataError(f"{self._where()}: {len(rows)} problems are too few to take {count} out of train")
         return [p for p, place in zip(rows, self._places(rows), strict=True) if place == split]
 
     def _places(self, rows: list[Problem]) -> list[Split]:
@@ -67,7 +68,7 @@ class DataTask(Task):
         if found is None:
             return None
         where, rows = found
-        return check_problems([self._problem(row, i, split, f"{where}, row {i}") for i, row in enumerate(rows)], where)
+        return check_problems([self._problem(row, i, split, where) for i, row in enumerate(rows)], where)
 
     @abstractmethod
     def _where(self) -> str:
@@ -78,8 +79,8 @@ class DataTask(Task):
         """Return the name and the rows of the data's own split, or None where it has none."""
 
     @abstractmethod
-    def _problem(self, row: Row, index: int, split: Split, where: str) -> Problem:
-        """Return the problem of one row; `where` names file and row (counted from 0) in errors."""
+    def _problem(self, row: Row, index: int, split: Split, source: str) -> Problem:
+        """Return the problem of row `index` (from 0) of the split that was read from `source`."""
 
 
 _ANNOTATION = re.compile(r"<<[^<>]*>>")
@@ -106,13 +107,13 @@ class Gsm8k(DataTask):
 
     def _rows(self, split: Split) -> tuple[str, list[Row]] | None:
         if self.path is not None:
-            file = locate(self.path).get(split)
-            return None if file is None else (str(file), read_rows(file))
+            return _file_rows(self.path, split)
         return None if split == "validation" else ("openai/gsm8k", _hub_rows("openai/gsm8k", "main", split))
 
-    def _problem(self, row: Row, index: int, split: Split, where: str) -> Problem:
+    def _problem(self, row: Row, index: int, split: Split, source: str) -> Problem:
+        where = f"{source}, row {index}"
         answer = _text(row, "answer", where)
-        worked, marker, gold = answer.rpartition("####")
+        _, marker, gold = answer.rpartition("####")
         reading = stated(gold, whole=True) if marker else None
         if reading is None or reading.value is None:
             raise DataError(f"{where}, column 'answer': no number after '####', where GSM8K has its gold answer")
@@ -120,7 +121,7 @@ class Gsm8k(DataTask):
             id=f"gsm8k/{split}/{index}",
             question=_text(row, "question", where),
             gold=canonical(reading.value),
-            solution=strip_annotations(worked).rstrip(),
+            solution=strip_annotations(answer),
         )
 
 
@@ -134,16 +135,16 @@ class Svamp(DataTask):
     type: Literal["svamp"] = "svamp"
     path: str
     prompt: str = MARKER_PROMPT
-    test: int = Field(300, ge=0)
+    test: int = Field(default=300, ge=0)
 
     def _where(self) -> str:
         return self.path
 
     def _rows(self, split: Split) -> tuple[str, list[Row]] | None:
-        file = locate(self.path).get(split)
-        return None if file is None else (str(file), read_rows(file))
+        return _file_rows(self.path, split)
 
-    def _problem(self, row: Row, index: int, split: Split, where: str) -> Problem:
+    def _problem(self, row: Row, index: int, split: Split, source: str) -> Problem:
+        where = f"{source}, row {index}"
         body = _text(row, "Body", where).strip()
         stop = "" if body.endswith((".", "!", "?", ",")) else "."
         return Problem(
@@ -170,6 +171,9 @@ class Files(Part):
     validation: str | None = None
     test: str | None = None
 
+    def of(self, split: Split) -> str | None:
+        return {"train": self.train, "validation": self.validation, "test": self.test}[split]
+
 
 class Jsonl(DataTask):
     """Problems from jsonl, json or parquet, with the columns mapped.
@@ -190,28 +194,14 @@ class Jsonl(DataTask):
         return self
 
     def _where(self) -> str:
-        return self.path or ", ".join(f for f in (self.files.train, self.files.validation, self.files.test) if f)
+        return self.path or ", ".join(name for split in SPLITS if (name := self.files.of(split)))
 
     def _rows(self, split: Split) -> tuple[str, list[Row]] | None:
-        if self.path is None:
-            named: dict[Split, str | None] = {
-                "train": self.files.train,
-                "validation": self.files.validation,
-                "test": self.files.test,
-            }
-            name = named[split]
-            return None if name is None else (name, read_rows(Path(name).expanduser()))
-        file = locate(self.path).get(split)
-        if file is None:
-            return None
-        rows = read_rows(file)
-        return str(file), rows
-
-    def _own(self, split: Split) -> list[Problem] | None:
-        found = self._rows(split)
-        if found is not None:
+        named = self.files.of(split)
+        found = _file_rows(self.path, split) if self.path else named and (named, read_rows(Path(named).expanduser()))
+        if found:
             self._check_columns(*found)
-        return super()._own(split)
+        return found or None
 
     def _check_columns(self, where: str, rows: list[Row]) -> None:
         present = {name for row in rows for name in row}
@@ -221,16 +211,21 @@ class Jsonl(DataTask):
                     f"{where}: no column '{column}'{nearest(column, present)}; name it with `columns.{what} = \"...\"`"
                 )
 
-    def _problem(self, row: Row, index: int, split: Split, where: str) -> Problem:
-        columns = self.columns
-        source = Path(where.rpartition(", row ")[0])
-        name = source.parent.name if source.stem in SPLITS else source.stem
+    def _problem(self, row: Row, index: int, split: Split, source: str) -> Problem:
+        columns, file, where = self.columns, Path(source).absolute(), f"{source}, row {index}"
+        name = file.parent.name if file.stem in SPLITS else file.stem
+        solution = row.get(columns.solution) if columns.solution else None
         return Problem(
             id=_text(row, columns.id, where) if columns.id else f"{name}/{split}/{index}",
             question=_text(row, columns.question, where),
             gold=_text(row, columns.answer, where),
-            solution="" if columns.solution is None or _missing(row.get(columns.solution)) else str(row[columns.solution]),
+            solution="" if _missing(solution) else str(solution),
         )
+
+
+def _file_rows(path: str, split: Split) -> tuple[str, list[Row]] | None:
+    file = locate(path).get(split)
+    return None if file is None else (str(file), read_rows(file))
 
 
 def locate(path: str) -> dict[Split, Path]:
@@ -240,7 +235,8 @@ def locate(path: str) -> dict[Split, Path]:
         return {next((s for s in SPLITS if s == place.stem), "train"): place}
     if not place.is_dir():
         raise DataError(f"{path}: no such file or folder")
-    files = {s: place / f"{s}{suffix}" for s in SPLITS for suffix in reversed(SUFFIXES) if (place / f"{s}{suffix}").is_file()}
+    candidates = [(split, place / f"{split}{suffix}") for split in SPLITS for suffix in reversed(SUFFIXES)]
+    files = {split: file for split, file in candidates if file.is_file()}
     if not files:
         raise DataError(f"{path}: holds no train, validation or test file ({', '.join(SUFFIXES)})")
     return files

@@ -7,18 +7,13 @@ brackets count, a base suffix (`52_8`) may be left out, words are compared as wo
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
-from fractions import Fraction
 
-from paribus.tasks.numbers import numeral
+from paribus.tasks.arithmetic import arithmetic
 
 Atom = Callable[[str, str], bool | None]
 
-MAX_BITS = 32_000  # of an exact intermediate value; 2006! has 19,000
-_MAX_TOKENS = 400
-_MAX_DEPTH = 60
 _MAX_PARTS = 24
 _MAX_NESTING = 12
 
@@ -82,156 +77,6 @@ def is_prose(cleaned: str) -> bool:
     return not cleaned or (" " in cleaned and bool(_WORDS.fullmatch(cleaned)))
 
 
-class _NotExactError(Exception):
-    """The text is not an arithmetic expression of rationals."""
-
-
-class _TooLargeError(Exception):
-    """The text is arithmetic, but its value or form is beyond every bound."""
-
-
-_TOKEN = re.compile(
-    r"(?P<number>(?:[0-9]{1,3}(?:,[0-9]{3}(?![0-9]))++|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)"
-    r"(?:[eE](?P<exponent>[+-]?[0-9]{1,4})(?![0-9A-Za-z.]))?+"
-    r"|(?P<other>\\frac|\\div|[-+*/^!(){}])"
-)
-
-
-class _Parser:
-    """Recursive descent over numbers, `+ - * / ^ !`, `\\frac`, parentheses and braces, with Fractions."""
-
-    def __init__(self, text: str) -> None:
-        self.tokens: list[Fraction | str] = []
-        self.at = self.depth = end = 0
-        for match in _TOKEN.finditer(text):
-            if match.start() != end:
-                break
-            end = match.end()
-            if match["other"]:
-                self.tokens.append({"\\div": "/", "{": "(", "}": ")"}.get(match["other"], match["other"]))
-                continue
-            value = numeral(match["number"])
-            if value is None:
-                raise _TooLargeError
-            self.tokens.append(value * Fraction(10) ** int(match["exponent"] or 0))
-        if end != len(text):
-            raise _NotExactError
-        if len(self.tokens) > _MAX_TOKENS:
-            raise _TooLargeError
-        self.tokens.append("end")
-
-    def take(self, *wanted: str) -> str | None:
-        token = self.tokens[self.at]
-        if isinstance(token, str) and token in wanted:
-            self.at += 1
-            return token
-        return None
-
-    def total(self) -> Fraction:
-        self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            raise _TooLargeError
-        value = self.product()
-        while sign := self.take("+", "-"):
-            term = self.product()
-            value = _bounded(value + term if sign == "+" else value - term)
-        self.depth -= 1
-        return value
-
-    def product(self) -> Fraction:
-        sign = 1
-        while mark := self.take("+", "-"):
-            sign = -sign if mark == "-" else sign
-        start = self.at
-        value = self.power()
-        whole = self.at == start + 1 and value.denominator == 1
-        if whole and self.tokens[self.at] == "\\frac":
-            part = self.power()  # `1\frac{4}{5}` is a mixed number
-            value = value + part if 0 < part < 1 else value * part
-        while True:
-            if self.take("*"):
-                value = _bounded(value * self.factor())
-            elif self.take("/"):
-                value = _bounded(_divide(value, self.factor()))
-            elif self.tokens[self.at] in ("(", "\\frac"):
-                value = _bounded(value * self.power())
-            else:
-                return sign * value
-
-    def factor(self) -> Fraction:
-        return -self.power() if self.take("-") else self.power()
-
-    def power(self) -> Fraction:
-        base = self.atom()
-        while self.take("!"):
-            if base.denominator != 1 or base < 0:
-                raise _NotExactError
-            if base > 3000:
-                raise _TooLargeError
-            base = Fraction(math.factorial(int(base)))
-        if not self.take("^"):
-            return base
-        self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            raise _TooLargeError
-        exponent = self.factor()
-        self.depth -= 1
-        size = max(base.numerator.bit_length(), base.denominator.bit_length())
-        if exponent.denominator != 1 or (not base and exponent < 0):
-            raise _NotExactError
-        if abs(exponent) * size > MAX_BITS and abs(base) != 1:
-            raise _TooLargeError
-        return base ** int(exponent)
-
-    def atom(self) -> Fraction:
-        token = self.tokens[self.at]
-        self.at += 1
-        if isinstance(token, Fraction):
-            return token
-        if token == "(":
-            value = self.total()
-            if not self.take(")"):
-                raise _NotExactError
-            return value
-        if token == "\\frac":
-            return _divide(self.atom(), self.atom())
-        raise _NotExactError
-
-
-def _divide(above: Fraction, below: Fraction) -> Fraction:
-    if not below:
-        raise _NotExactError
-    return above / below
-
-
-def _bounded(value: Fraction) -> Fraction:
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
-        raise _TooLargeError
-    return value
-
-
-def _arithmetic(cleaned: str) -> tuple[bool, Fraction | None]:
-    """Return whether the text is arithmetic of rationals, and its value unless that is too large."""
-    try:
-        parser = _Parser(cleaned)
-        value = parser.total()
-        return parser.tokens[parser.at] == "end", value
-    except _NotExactError:
-        return False, None
-    except _TooLargeError:
-        return True, None
-
-
-def evaluate(cleaned: str) -> Fraction | None:
-    """Return the exact value of a cleaned arithmetic expression of rationals, or None where it is anything else.
-
-    >>> evaluate("\\\\frac{2^{10}+1}{3*4!}")
-    Fraction(1025, 72)
-    """
-    arithmetic, value = _arithmetic(cleaned)
-    return value if arithmetic else None
-
-
 _NAMED = re.compile(r"([A-Za-z](?:_\{?[A-Za-z0-9]+\}?|\([a-z]\))?|\\[a-z]+)(?:=|\\in(?![A-Za-z]))([^=]+)")
 _MATRIX = re.compile(r"\\begin\{[pbv]?matrix\}(.*)\\end\{[pbv]?matrix\}", re.DOTALL)
 _CLOCK = re.compile(r"[0-9]+(?::[0-9]+)+")
@@ -248,7 +93,7 @@ def compare(gold: str, answer: str, atom: Atom) -> bool | None:
         return bool(gold)
     if not answer or not gold:
         return False
-    (exact, left), (other_exact, right) = _arithmetic(gold), _arithmetic(answer)
+    (exact, left), (other_exact, right) = arithmetic(gold), arithmetic(answer)
     if exact and other_exact:
         return left is not None and left == right
     if _is_word(gold) or _is_word(answer):

@@ -36,7 +36,8 @@ class Answer(Part):
 
     - `strict`: the number right after the last `marker` that a number follows; a malformed number there is wrong.
       A marker that begins with a newline counts only at the start of a line.
-    - `boxed`: the content of the last non-empty `\\boxed` or `\\fbox`, which must be one number; an unclosed box is none.
+    - `boxed`: the content of the last non-empty `\\boxed` or `\\fbox`, which must be one number; an unclosed box is
+      no box.
     - `flexible`: the first that is there of: marker, box, last `<answer>` tag, last `answer is` or `answer:`, last
       number of the text. Of a truncated response only the marker, box and tag count: a number that the text happened
       to stop at is no answer.
@@ -51,7 +52,7 @@ class Answer(Part):
 
     type: Literal["answer"] = "answer"
     policy: Literal["strict", "flexible", "boxed", "official-gsm8k"] = "strict"
-    marker: str = Field("####", min_length=1)
+    marker: str = Field(default="####", min_length=1)
     stop: tuple[str, ...] = ()
 
     @property
@@ -127,8 +128,8 @@ class Math(Part):
     """
 
     type: Literal["math"] = "math"
-    seconds: float = Field(3.0, gt=0)
-    workers: int = Field(1, ge=1)
+    seconds: float = Field(default=3.0, gt=0)
+    workers: int = Field(default=1, ge=1)
 
     @property
     def name(self) -> str:
@@ -198,7 +199,7 @@ def _settle(undecided: _Undecided, outcome: mathpool.Outcome) -> Verdict:
 @cache
 def _source_hash() -> bytes:
     digest = hashlib.sha256()
-    for name in ("expressions", "grading", "mathcheck", "mathpool", "numbers"):
+    for name in ("arithmetic", "expressions", "grading", "mathcheck", "mathpool", "numbers"):
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return digest.digest()
 
@@ -283,7 +284,7 @@ _BOX_OR_BRACE = re.compile(
 
 
 def last_box(text: str) -> str | None:
-    """Return the content of the last closed, non-empty `\\boxed{...}` or `\\fbox{...}` (`\\boxed 42` counts); else None.
+    """Return the content of the last closed, non-empty `\\boxed{...}` or `\\fbox{...}`, or None; `\\boxed 42` counts.
 
     The last is the one that begins last: of nested boxes, the inner one.
     """

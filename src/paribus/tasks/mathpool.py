@@ -1,30 +1,32 @@
 """Run a function in processes that can be killed: a grader that hangs, crashes or eats memory costs one verdict.
 
-Signals and threads cannot stop a computer algebra system; ending its process can. The workers are plain
-subprocesses that speak JSON lines, so they start from threads, event loops and daemonic processes alike, and
-never import the caller's main module.
+Signals and threads cannot stop a computer algebra system; ending its process can. A worker is a plain subprocess
+that speaks JSON lines, so it starts from threads, event loops and daemonic processes alike and never imports the
+caller's main module. It loads the function once and forks a child to call it; a child that overruns is killed and
+forked again within milliseconds, without loading anything anew.
 """
 
 from __future__ import annotations
 
 import atexit
-import faulthandler
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from paribus.errors import RunError
 
-START_SECONDS = 120.0  # imports and warm-up on a loaded machine
-MEMORY_BYTES = 4 * 2**30  # address space of a worker (Linux)
+MEMORY_BYTES = 4 * 2**30  # address space of a child (Linux)
 
 
 class Outcome(NamedTuple):
@@ -37,21 +39,19 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """How a pool has fared since it was made."""
+    """How the calls of a pool have ended so far."""
 
     calls: int = 0
     timeouts: int = 0
     errors: int = 0
-    starts: int = 0
 
 
 class _Worker:
-    """One process, started at its first call and started again after it was killed or died."""
+    """One subprocess, started at its first call and again should it ever be gone."""
 
-    def __init__(self, target: str, warm_up: tuple[Any, ...], counts: Counts) -> None:
+    def __init__(self, target: str, warm_up: tuple[Any, ...]) -> None:
         self._target = target
         self._warm_up = warm_up
-        self._counts = counts
         self._process: subprocess.Popen[str] | None = None
 
     def call(self, arguments: Sequence[Any], seconds: float) -> Outcome:
@@ -60,14 +60,13 @@ class _Worker:
         return self._ask(arguments, seconds)
 
     def close(self) -> None:
+        """End the subprocess; it ends by itself when its input does, at the latest after the call it is in."""
         if self._process is not None:
-            self._process.kill()
             self._process.communicate()
             self._process = None
 
     def _start(self) -> None:
         self.close()
-        self._counts.starts += 1
         self._process = subprocess.Popen(
             [sys.executable, "-m", "paribus.tasks.mathpool", self._target],
             stdin=subprocess.PIPE,
@@ -75,9 +74,10 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,  # Ctrl-C is for the run, which may want to finish its step
         )
-        first = self._ask(self._warm_up, START_SECONDS)
+        first = self._ask(self._warm_up, 0)
         if first.status != "ok":
             self.close()
             raise RunError(f"a worker for {self._target} could not start: {first.detail}")
@@ -85,30 +85,12 @@ class _Worker:
     def _ask(self, arguments: Sequence[Any], seconds: float) -> Outcome:
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
-        expired = threading.Event()
-
-        def expire() -> None:
-            expired.set()
-            process.kill()
-
-        timer = threading.Timer(seconds, expire)
-        timer.daemon = True
-        timer.start()
-        try:
-            process.stdin.write(json.dumps([seconds, *arguments]) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        finally:
-            timer.cancel()
-        if line.endswith("\n"):
-            status, value = json.loads(line)
-            return Outcome("ok", value) if status == "ok" else Outcome("error", None, value)
-        self.close()
-        if expired.is_set():
-            return Outcome("timeout", None, f"killed after {seconds:g} s")
-        return Outcome("error", None, f"the worker died with exit status {process.returncode}")
+        process.stdin.write(json.dumps([seconds, *arguments]) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            return Outcome("error", None, f"the worker ended with exit status {process.wait()}")
+        return Outcome(*json.loads(line))
 
 
 class Pool:
@@ -121,16 +103,14 @@ class Pool:
     def __init__(self, function: Callable[..., Any], *, workers: int = 1, warm_up: tuple[Any, ...]) -> None:
         self.counts = Counts()
         self._lock = threading.Lock()
-        self._workers = workers
+        target = f"{function.__module__}:{function.__qualname__}"
+        self._workers = [_Worker(target, warm_up) for _ in range(workers)]
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
-        self._all = [
-            _Worker(f"{function.__module__}:{function.__qualname__}", warm_up, self.counts) for _ in range(workers)
-        ]
-        for worker in self._all:
+        for worker in self._workers:
             self._idle.put(worker)
 
     def call(self, *arguments: Any, seconds: float) -> Outcome:
-        """Return the outcome of one call; waits for an idle worker first (waiting is not counted as its time)."""
+        """Return the outcome of one call; waits for an idle worker first, which is not counted as its time."""
         worker = self._idle.get()
         try:
             outcome = worker.call(arguments, seconds)
@@ -144,14 +124,14 @@ class Pool:
 
     def map(self, arguments: Sequence[tuple[Any, ...]], *, seconds: float) -> list[Outcome]:
         """Return one outcome per tuple of arguments, in their order whatever order they finish in."""
-        if self._workers == 1 or len(arguments) <= 1:
+        if len(self._workers) == 1 or len(arguments) == 1:
             return [self.call(*each, seconds=seconds) for each in arguments]
-        with ThreadPoolExecutor(self._workers) as threads:
+        with ThreadPoolExecutor(len(self._workers)) as threads:
             return list(threads.map(lambda each: self.call(*each, seconds=seconds), arguments))
 
     def close(self) -> None:
         """End the processes; a later call starts them again."""
-        for worker in self._all:
+        for worker in self._workers:
             worker.close()
 
 
@@ -167,6 +147,7 @@ def shared_pool(function: Callable[..., Any], *, workers: int, warm_up: tuple[An
         return _pools[function, workers]
 
 
+@atexit.register
 def _close_all() -> None:
     for pool in _pools.values():
         pool.close()
@@ -179,33 +160,73 @@ def _forget() -> None:
     _pools.clear()
 
 
-atexit.register(_close_all)
 os.register_at_fork(after_in_child=_forget)
 
 
 def _serve(target: str) -> None:
-    """The life of a worker: read `[seconds, arguments...]`, write `["ok", value]` or `["error", reason]`, until EOF."""
+    """The life of a worker: read `[seconds, arguments...]`, write an Outcome, until the input ends."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the function prints must not be read as a reply
+    module, _, name = target.partition(":")
+    _, *warm_up = json.loads(sys.stdin.readline())
+    try:
+        function = getattr(importlib.import_module(module), name)
+        first = Outcome("ok", function(*warm_up))
+    except Exception as error:  # told to the caller, who raises it
+        first = Outcome("error", None, f"{type(error).__name__}: {error}")
+    print(json.dumps(first), file=replies, flush=True)
+    if first.status == "ok":
+        child, pipe = _fork(function)
+        for line in sys.stdin:
+            print(json.dumps(_supervise(child, pipe, line)), file=replies, flush=True)
+            if pipe.closed:
+                child, pipe = _fork(function)
+
+
+def _supervise(child: int, pipe: Connection, line: str) -> Outcome:
+    """Have the child answer one request; a child that overruns is killed, and one that is gone leaves `pipe` closed."""
+    seconds = json.loads(line)[0]
+    pipe.send_bytes(line.encode())
+    on_time = pipe.poll(seconds)
+    if on_time:
+        try:
+            return Outcome(*json.loads(pipe.recv_bytes()))
+        except (EOFError, ConnectionResetError):
+            pass
+    os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    pipe.close()
+    if on_time:
+        return Outcome("error", None, f"the process died with exit status {code}")
+    return Outcome("timeout", None, f"killed after {seconds:g} s")
+
+
+def _fork(function: Callable[..., Any]) -> tuple[int, Connection]:
+    ours, theirs = Pipe()
+    child = os.fork()
+    if not child:
+        ours.close()
+        _work(function, theirs)
+    theirs.close()
+    return child, ours
+
+
+def _work(function: Callable[..., Any], pipe: Connection) -> NoReturn:
+    """The life of a child: call the function for each request, until its parent is gone."""
     if sys.platform == "linux":
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    function: Callable[..., Any] | None = None
-    for line in sys.stdin:
-        seconds, *arguments = json.loads(line)
-        # should the parent be gone, nobody else ends a call that hangs
-        faulthandler.dump_traceback_later(seconds + 5, exit=True)
+    while True:
         try:
-            if function is None:
-                module, _, name = target.partition(":")
-                function = getattr(importlib.import_module(module), name)
-            reply = ["ok", function(*arguments)]
-        except Exception as error:  # the caller counts it, whatever it is
-            reply = ["error", f"{type(error).__name__}: {error}"]
-        faulthandler.cancel_dump_traceback_later()
-        replies.write(json.dumps(reply) + "\n")
-        replies.flush()
+            _, *arguments = json.loads(pipe.recv_bytes())
+        except EOFError:
+            os._exit(0)
+        try:
+            outcome = Outcome("ok", function(*arguments))
+        except Exception as error:  # whatever it is, the caller counts it
+            outcome = Outcome("error", None, f"{type(error).__name__}: {error}")
+        pipe.send_bytes(json.dumps(outcome).encode())
 
 
 if __name__ == "__main__":

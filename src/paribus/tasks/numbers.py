@@ -1,15 +1,16 @@
 """Read numbers out of text, exactly: every value is a Fraction, never a float.
 
 US English is assumed ('.' is decimal, ',' groups threes). What is read: `1,080`, `10,00,000`, `1'000'000`, `118 000`,
-`-$5.50`, `1.5e3`, `1.5 \\times 10^{3}`, `3/4`, `\\frac{3}{4}`, `1 1/2`, `50%` (as 50), `1.8 billion`; every kind of minus
-sign; units, emphasis and LaTeX wrappers around the number are dropped. What is refused because it is malformed or
-ambiguous: `1,08`, `1,1.1`, `3,5`, `1.234,56`, `12:30`, `2^{10}`, `3k`, `nan`, and numerals of more than 10,000 digits.
+`-$5.50`, `1.5e3`, `1.5 \\times 10^{3}`, `3/4`, `\\frac{3}{4}`, `1 1/2`, `50%` (as 50), `1.8 billion`; every kind of
+minus sign; units, emphasis and LaTeX wrappers around the number are dropped. What is refused because it is malformed or
+ambiguous: `1,08`, `1,1.1`, `3,5`, `1.234,56`, `12:30`, `2^{10}`, `3k`, `nan`, numerals of more than 10,000 digits.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -147,9 +148,7 @@ def _finish(text: str, match: re.Match[str]) -> Reading:
 
 
 _LEAD = re.compile(r"[\s*_`\"'$:=\u2248(\[]*+")
-_LABEL = re.compile(
-    r"(?:the\s)?(?:final\s)?answer\s{0,2}(?:is\b|[:=])\s*:?|(?:[A-Za-z]++ ?+){1,4}+[:=]", re.IGNORECASE
-)
+_LABEL = re.compile(r"(?:the\s)?(?:final\s)?answer\s{0,2}(?:is\b|[:=])\s*:?|(?:[A-Za-z]++ ?+){1,4}+[:=]", re.IGNORECASE)
 _OPERATOR = re.compile(r"[\s)$*_]{0,3}=|\s{0,2}[-+*/x]\s{0,2}[$(]?[0-9]")
 _VARIABLE = re.compile(r"[a-fi-kn-rt-z](?![A-Za-z])")  # `3k`, `2x`; but 3 m, g, s, h, l are units
 _UNIT_POWER = re.compile(r"(?<=[A-Za-z)\]])\s*+\^\s*+\(?[0-9]\)?")
@@ -201,10 +200,8 @@ def last_number(text: str) -> Fraction | None:
 
     Right human solutions of GSM8K end in another number in about 3 % of cases: a fallback, not a measure.
     """
-    last = None
-    for last in numbers(text):
-        pass
-    return last.value if last else None
+    last = deque(numbers(text), maxlen=1)
+    return last[0].value if last else None
 
 
 def canonical(value: Fraction) -> str:

@@ -1,0 +1,426 @@
+"""The learner: one update whatever its micro-batches, counts of updates, warm-up, clips, bfloat16, bit-exact restore."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toymodels import FAMILIES, gpt2, llama, loaded, prompts
+
+from paribus.batch import Batch, Loss, Mean, Rollout, Scores, Signal, Totals, select
+from paribus.engines.learner import TorchLearner
+from paribus.engines.local import LocalSampler
+from paribus.engines.protocols import SamplingPlan
+from paribus.errors import CheckpointError, ConfigError
+from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
+from paribus.tensors import keep
+from paribus.types import Key
+
+KEY = Key(3, "shuffle", step=0)
+
+
+@dataclass(frozen=True)
+class CriticPart:
+    lr: float = 1e-2
+    shared: bool = False
+    warmup: int = 0
+    head_std: float | None = 0.1
+
+
+@dataclass(frozen=True)
+class TokenMeanObjective:
+    """Importance-weighted policy gradient and squared value error, both means over the update's tokens."""
+
+    critic: CriticPart | None = None
+    entropy: float = 0.0
+
+    def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
+        value, stats = torch.zeros(()), {}
+        if scores.logp is not None:
+            assert batch.old_logp is not None and scores.entropy is not None
+            ratio = torch.exp(keep(scores.logp - batch.old_logp, batch.mask))
+            value = value - keep(ratio * signal.advantage, batch.mask).sum() / total.tokens
+            value = value - self.entropy * keep(scores.entropy, batch.mask).sum() / total.tokens
+            stats["tokens"] = Mean(float(batch.mask.sum()), 1.0)
+        if scores.values is not None:
+            assert signal.target is not None
+            error = keep(scores.values - signal.target, batch.mask)
+            value = value + 0.5 * error.square().sum() / total.tokens
+            stats["value_tokens"] = Mean(float(batch.mask.sum()), 1.0)
+        return Loss(value, stats)
+
+
+def make(model: Any, critic: CriticPart | None = None, *, micro: int = 10_000, **optim: Any) -> TorchLearner:
+    return TorchLearner(
+        loaded(model),
+        optim=OptimSpec(**({"lr": 1e-2} | optim)),
+        rollout=RolloutSpec(prompts_per_step=5, samples_per_prompt=3, max_response=12),
+        machine=MachineSpec(micro_tokens=micro),
+        key=Key(3, "critic"),
+        critic=critic,
+        total_steps=20,
+    )
+
+
+def roll(model: Any, step: int = 0) -> Rollout:
+    plan = SamplingPlan(samples=3, max_tokens=12)
+    return LocalSampler(loaded(model)).sample(prompts([3, 9, 1, 7, 7]), plan, Key(7, "sample", step=step))
+
+
+def graded(rollout: Rollout, learner: TorchLearner) -> tuple[Batch, Signal]:
+    """A batch with row 4 unscored (masked as a whole), and junk outside the mask."""
+    mask = rollout.mask.clone()
+    mask[4] = False
+    torch.manual_seed(5)
+    advantage, target = torch.randn(mask.shape), torch.randn(mask.shape)
+    old = torch.where(mask, learner.logp(rollout), torch.nan)
+    junk = torch.where(rollout.mask | (torch.arange(mask.shape[1]) < rollout.length[:, None]), rollout.tokens, 55)
+    batch = Batch(
+        rollout=replace(rollout, tokens=junk),
+        score=torch.zeros(rollout.rows),
+        reward=torch.zeros(mask.shape),
+        mask=mask,
+        old_logp=old,
+    )
+    return batch, Signal(torch.where(mask, advantage, torch.nan), torch.where(mask, target, torch.nan))
+
+
+def weights(learner: TorchLearner) -> list[torch.Tensor]:
+    critic = [] if learner.critic is None else list(learner.critic.parameters())
+    return [p.detach().clone() for p in [*learner.model.parameters(), *critic]]
+
+
+def moved(learner: TorchLearner, before: list[torch.Tensor]) -> list[bool]:
+    return [not torch.equal(a, b) for a, b in zip(weights(learner), before, strict=True)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("critic", [None, CriticPart(), CriticPart(shared=True)], ids=["none", "own", "shared"])
+def test_any_micro_batches_give_the_same_update(family: str, critic: CriticPart | None) -> None:
+    """Unequal lengths, a masked row, junk and NaN in the padding: the gradient norm agrees to 1e-5 in float32."""
+    norms = []
+    for micro in (1, 30, 64, 10_000):
+        learner = make(FAMILIES[family](), critic, micro=micro)
+        batch, signal = graded(roll(learner.model), learner)
+        stats = learner.update(batch, signal, TokenMeanObjective(critic, entropy=0.01), KEY)
+        norms.append([stats[n].value for n in ("grad_norm", "critic_grad_norm") if n in stats])
+        assert stats["tokens"].row()["sum"] == float(batch.mask.sum())
+    for other in norms[1:]:
+        assert other == pytest.approx(norms[0], rel=1e-5)
+
+
+def test_in_double_precision_the_law_holds_to_1e_10() -> None:
+    grads = []
+    for micro in (1, 40, 10_000):
+        learner = make(llama().double(), CriticPart(), micro=micro)
+        batch, signal = graded(roll(learner.model), learner)
+        doubles = [None if x is None else x.double() for x in signal]
+        learner.update(batch, Signal(*doubles), TokenMeanObjective(CriticPart()), KEY)  # type: ignore[arg-type]
+        grads.append(torch.cat([s["exp_avg"].flatten() for s in learner.policy_optimizer.adam.state.values()]))
+    assert (grads[0] - grads[2]).abs().max() < 1e-10 * grads[2].abs().max()
+    assert (grads[1] - grads[2]).abs().max() < 1e-10 * grads[2].abs().max()
+
+
+def test_the_gradient_is_that_of_the_plain_model() -> None:
+    """Chosen positions, chunked head and micro-batches against autograd through the model's own logits."""
+    learner = make(llama(), micro=50, clip_norm=None)
+    batch, signal = graded(roll(learner.model), learner)
+    stats = learner.update(batch, signal, TokenMeanObjective(entropy=0.1), KEY)
+    plain = llama()
+    logits = plain(batch.rollout.tokens).logits[:, :-1].log_softmax(-1)
+    logp = logits.gather(-1, batch.rollout.tokens[:, 1:, None]).squeeze(-1)
+    entropy = -(logits.exp() * logits).sum(-1)
+    scores = Scores(torch.nn.functional.pad(logp, (1, 0)), torch.nn.functional.pad(entropy, (1, 0)))
+    objective = TokenMeanObjective(entropy=0.1)
+    objective.loss(scores, batch, signal, Totals.of(batch.mask, 12)).value.backward()
+    norm = torch.nn.utils.get_total_norm([p.grad for p in plain.parameters()])
+    assert stats["grad_norm"].value == pytest.approx(float(norm), rel=1e-5)
+
+
+def test_chunks_of_the_head_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    norms, logps = [], []
+    for logits_at_once in (1 << 25, 61 * 7):
+        monkeypatch.setattr("paribus.engines.scoring.LOGITS_AT_ONCE", logits_at_once)
+        learner = make(llama())
+        batch, signal = graded(roll(learner.model), learner)
+        logps.append(learner.logp(batch.rollout))
+        norms.append(learner.update(batch, signal, TokenMeanObjective(entropy=0.1), KEY)["grad_norm"].value)
+    assert norms[1] == pytest.approx(norms[0], rel=1e-5)
+    assert (logps[1] - logps[0]).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packing_keeps_every_number_with_its_row(family: str) -> None:
+    """Log-probs and values of a row alone, of all rows in one piece, and of packed pieces are equal (b46, b52)."""
+    model = FAMILIES[family]()
+    rollout = roll(model)
+    whole, packed = make(model, CriticPart()), make(model, CriticPart(), micro=20)
+    rows = [select(rollout, torch.tensor([i])) for i in range(rollout.rows)]
+    for score in ("logp", "values"):
+        reference = getattr(whole, score)(rollout)
+        assert torch.equal(reference != 0, rollout.mask)
+        assert (getattr(packed, score)(rollout) - reference).abs().max() < 1e-5
+        alone = torch.cat([getattr(whole, score)(row) for row in rows])
+        assert (alone - reference).abs().max() < 1e-5
+
+
+def test_values_are_of_the_state_before_the_token() -> None:
+    learner = make(gpt2(), CriticPart())
+    assert learner.critic is not None
+    rollout = roll(learner.model)
+    values, final = learner.values(rollout), learner.final_values(rollout)
+    for i in range(rollout.rows):
+        n, begin = int(rollout.length[i]), int(rollout.mask[i].long().argmax())
+        hidden = learner.critic.trunk(input_ids=rollout.tokens[i : i + 1, :n]).last_hidden_state[0]
+        of_state = learner.critic(hidden)
+        assert torch.allclose(values[i, begin:n], of_state[begin - 1 : n - 1], atol=1e-5)
+        assert torch.allclose(final[i], of_state[n - 1], atol=1e-5)
+
+
+@pytest.mark.parametrize(("epochs", "minibatch", "updates"), [(1, None, 1), (1, 2, 3), (4, 2, 12), (2, 5, 2)])
+def test_every_group_trains_once_an_epoch_and_is_never_split(
+    epochs: int, minibatch: int | None, updates: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = make(llama(), epochs=epochs, minibatch_prompts=minibatch)
+    batch, signal = graded(roll(learner.model), learner)
+    seen: list[tuple[int, ...]] = []
+
+    def record(rows: Batch, *_: Any, **__: Any) -> dict[str, Any]:
+        counts = rows.group.bincount()
+        assert set(counts.tolist()) <= {0, 3}
+        seen.append(tuple(rows.group.unique().tolist()))
+        return {"updates": Mean(1.0, 1.0)}
+
+    monkeypatch.setattr(learner, "_update", record)
+    stats = learner.update(batch, signal, TokenMeanObjective(), KEY)
+    assert len(seen) == updates and stats["updates"].row()["sum"] == updates
+    size = updates // epochs
+    for epoch in range(epochs):
+        assert sorted(g for groups in seen[epoch * size : (epoch + 1) * size] for g in groups) == [0, 1, 2, 3, 4]
+    again, seen[:] = list(seen), []
+    learner.update(batch, signal, TokenMeanObjective(), KEY)
+    assert seen == again
+    if epochs > 1 and size > 1:
+        assert seen[:size] != seen[size : 2 * size]
+
+
+def test_the_first_ratio_is_one_and_only_the_first() -> None:
+    """Before the first update of a step the learner's log-probs are the sampler's; later updates do not count."""
+    learner = make(llama(), epochs=2, minibatch_prompts=2, lr=0.05)
+    batch, signal = graded(roll(learner.model), learner)
+    assert learner.update(batch, signal, TokenMeanObjective(), KEY)["first_ratio_deviation"].value < 1e-4
+    assert learner.update(batch, signal, TokenMeanObjective(), KEY)["first_ratio_deviation"].value > 1e-2
+
+
+def test_gradients_are_clipped_per_model() -> None:
+    """An update of Adam does not show a clip, its first moment does: (1 - beta1) times the clipped gradient."""
+    learner = make(llama(), CriticPart(), clip_norm=0.01)
+    batch, signal = graded(roll(learner.model), learner)
+    stats = learner.update(batch, signal, TokenMeanObjective(CriticPart()), KEY)
+    assert stats["grad_norm"].value > 0.01 and stats["critic_grad_norm"].value > 0.01
+    assert learner.critic_optimizer is not None
+    for optimizer in (learner.policy_optimizer, learner.critic_optimizer):
+        first = torch.nn.utils.get_total_norm([s["exp_avg"] for s in optimizer.adam.state.values()])
+        assert float(first) == pytest.approx(0.1 * 0.01, rel=1e-3)
+
+
+def test_critic_warm_up_leaves_the_policy_alone() -> None:
+    for shared in (False, True):
+        critic = CriticPart(warmup=2, shared=shared)
+        learner = make(llama(), critic)
+        trunk = len(list(learner.model.parameters()))
+        for step in range(3):
+            batch, signal = graded(roll(learner.model, step), learner)
+            start = weights(learner)
+            stats = learner.update(batch, signal, TokenMeanObjective(critic), Key(3, "shuffle", step=step))
+            changed = moved(learner, start)
+            assert any(changed[:trunk]) is (step == 2)
+            assert changed[-1] and changed[-2]  # weight and bias of the value head
+            assert ("tokens" in stats) is (step == 2) and "value_tokens" in stats
+
+
+def test_a_gradient_that_is_not_finite_is_skipped_and_counted() -> None:
+    learner = make(llama(), minibatch_prompts=5, epochs=3)
+    batch, signal = graded(roll(learner.model), learner)
+    start = weights(learner)
+    bad = Signal(torch.where(batch.mask, torch.inf, 0.0))
+    stats = learner.update(batch, bad, TokenMeanObjective(), KEY)
+    assert not any(moved(learner, start)) and not learner.policy_optimizer.adam.state
+    assert stats["nonfinite"].row() == {"sum": 3.0, "count": 3.0} and "grad_norm" not in stats
+    assert stats["nonfinite_streak"].value == 3 and learner.nonfinite_streak == 3
+    stats = learner.update(batch, signal, TokenMeanObjective(), KEY)
+    assert stats["nonfinite"].value == 0 and learner.nonfinite_streak == 0 and any(moved(learner, start))
+
+
+def test_a_step_without_a_trained_token_is_no_update() -> None:
+    learner = make(llama())
+    batch, signal = graded(roll(learner.model), learner)
+    start = weights(learner)
+    assert learner.update(replace(batch, mask=torch.zeros_like(batch.mask)), signal, TokenMeanObjective(), KEY) == {}
+    assert not any(moved(learner, start))
+
+
+def test_tied_weights_stay_tied_and_are_trained_once() -> None:
+    """b48: one tensor in both roles, once in the optimizer, and logits that follow the update."""
+    model = llama()
+    learner = make(model)
+    storage = model.get_input_embeddings().weight.data_ptr()
+    members = [p for group in learner.policy_optimizer.adam.param_groups for p in group["params"]]
+    assert len(members) == len({id(p) for p in members}) == len(list(model.parameters()))
+    batch, signal = graded(roll(model), learner)
+    first = learner.logp(batch.rollout)
+    learner.update(batch, signal, TokenMeanObjective(), KEY)
+    assert model.get_input_embeddings().weight.data_ptr() == model.get_output_embeddings().weight.data_ptr() == storage
+    assert not torch.equal(first, learner.logp(batch.rollout))
+
+
+def test_every_parameter_is_in_one_group_and_rates_move_together() -> None:
+    """b50: the value head warms up and decays as the policy does."""
+    for shared in (False, True):
+        critic = CriticPart(shared=shared, lr=3e-2)
+        learner = make(llama(), critic, warmup_steps=4, schedule="cosine", decay_to=0.1)
+        optimizers = [learner.policy_optimizer, learner.critic_optimizer or learner.policy_optimizer]
+        assert learner.critic is not None
+        names = [id(p) for o in {id(o): o for o in optimizers}.values() for p in o.master.values()]
+        everything = {id(p) for p in [*learner.model.parameters(), *learner.critic.parameters()]}
+        assert len(names) == len(set(names)) and set(names) == everything
+        batch, signal = graded(roll(learner.model), learner)
+        shape = []
+        for step in range(20):
+            learner.update(batch, signal, TokenMeanObjective(critic), Key(3, "shuffle", step=step))
+            shape.append(optimizers[0].rates[0] / 1e-2)
+            assert optimizers[1].rates[-1] == pytest.approx(3 * optimizers[0].rates[0])
+        assert shape[:4] == pytest.approx([0.25, 0.5, 0.75, 1.0]) and shape[4] == 1.0
+        assert shape[12] == pytest.approx(0.55) and 0.1 < shape[19] < 0.12
+
+
+def test_value_head_starts_at_zero_or_from_its_key() -> None:
+    """b49, d17: zero values at first, and an equal head for an equal key whatever was drawn before."""
+    rollout = roll(llama())
+    assert (make(llama(), CriticPart(head_std=None)).values(rollout) == 0).all()
+    one = make(llama(), CriticPart())
+    torch.randn(100)
+    two = make(llama(), CriticPart())
+    assert one.critic is not None and two.critic is not None
+    assert torch.equal(one.critic.head.weight, two.critic.head.weight)
+    assert one.critic.head.weight.abs().max() > 0 and (one.critic.head.bias == 0).all()
+
+
+def test_bfloat16_scores_in_float32_and_trains_through_a_master_copy() -> None:
+    """b32: log-probs are log_softmax of the upcast logits; rates far below bfloat16's resolution still add up."""
+    model = llama().bfloat16()
+    learner = make(model, CriticPart(lr=1e-5), lr=1e-5, micro=60)
+    assert learner.critic is not None and learner.critic.head.weight.dtype == torch.float32
+    batch, signal = graded(roll(model), learner)
+    first = select(batch.rollout, torch.tensor([0]))
+    found, n = learner.logp(first), int(first.length[0])
+    with torch.no_grad():
+        logp = model(first.tokens[:, : n - 1]).logits.float().log_softmax(-1)[0]
+    expected = logp.gather(-1, first.tokens[0, 1:n, None]).squeeze(-1)
+    assert found.dtype == torch.float32
+    assert (found[0, 1:n] - expected)[first.mask[0, 1:n]].abs().max() < 1e-5
+    start = weights(learner)
+    master = {n: p.detach().clone() for n, p in learner.policy_optimizer.master.items()}
+    for step in range(30):
+        stats = learner.update(batch, signal, TokenMeanObjective(CriticPart()), Key(3, "shuffle", step=step))
+        assert math.isfinite(stats["grad_norm"].value or math.nan)
+    travelled = max(float((learner.policy_optimizer.master[n] - p).detach().abs().max()) for n, p in master.items())
+    assert travelled == pytest.approx(30 * 1e-5, rel=0.2)
+    assert any(moved(learner, start)) and all(p.dtype == torch.bfloat16 for p in model.parameters())
+
+
+@pytest.mark.parametrize("critic", [None, CriticPart(), CriticPart(shared=True)], ids=["none", "own", "shared"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_restore_is_bit_exact(critic: CriticPart | None, dtype: torch.dtype, tmp_path: Path) -> None:
+    """Updates after a restore are those of the uninterrupted run, to the bit (d02, d03): no state lies elsewhere."""
+
+    def step(learner: TorchLearner, k: int) -> None:
+        batch, signal = graded(roll(learner.model, k), learner)
+        learner.update(batch, signal, TokenMeanObjective(critic), Key(3, "shuffle", step=k))
+
+    options: dict[str, Any] = {"epochs": 2, "minibatch_prompts": 2}
+    straight = make(llama().to(dtype), critic, **options)
+    for k in range(2):
+        step(straight, k)
+    straight.save(tmp_path)
+    for k in range(2, 4):
+        step(straight, k)
+    torch.manual_seed(999)
+    resumed = make(llama().to(dtype), critic, **options)
+    resumed.restore(tmp_path)
+    for k in range(2, 4):
+        step(resumed, k)
+    assert not any(moved(resumed, weights(straight)))
+    assert {f.suffix for f in tmp_path.iterdir()} == {".safetensors", ".json"}
+
+
+def test_a_shared_module_is_restored_in_place(tmp_path: Path) -> None:
+    """The sampler decodes with the restored weights, since they are copied into the module it shares."""
+    trained = make(llama(1))
+    trained.save(tmp_path)
+    model = llama(0)
+    sampler = LocalSampler(loaded(model))
+    make(model).restore(tmp_path)
+    rollout = sampler.sample(prompts([4]), SamplingPlan(samples=2, max_tokens=8), Key(0, "sample"))
+    assert (trained.logp(rollout) - rollout.sampled_logp).abs().max() < 1e-4
+
+
+def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
+    critic = CriticPart()
+    learner = make(llama(), critic)
+    batch, signal = graded(roll(learner.model), learner)
+    learner.update(batch, signal, TokenMeanObjective(critic), KEY)
+    learner.save(tmp_path)
+    files = sorted(f.name for f in tmp_path.iterdir())
+    assert len(files) == 5
+    for name in files:
+        file = tmp_path / name
+        whole = file.read_bytes()
+        for damaged in (whole[: len(whole) // 2], b""):
+            file.write_bytes(damaged)
+            with pytest.raises(CheckpointError, match=name):
+                make(llama(), critic).restore(tmp_path)
+        file.unlink()
+        with pytest.raises(CheckpointError, match=name):
+            make(llama(), critic).restore(tmp_path)
+        file.write_bytes(whole)
+    make(llama(), critic).restore(tmp_path)
+    with pytest.raises(CheckpointError, match=r"policy.safetensors: 'model.embed_tokens.weight' is \(61, 32\)"):
+        make(llama(hidden_size=16), critic).restore(tmp_path)
+    with pytest.raises(CheckpointError, match=r"policy.safetensors: lacks 'model.layers.2"):
+        make(llama(num_hidden_layers=3), critic).restore(tmp_path)
+
+
+def test_a_missing_value_head_is_an_error(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    make(llama(), CriticPart()).save(tmp_path)
+    tensors = load_file(tmp_path / "critic.safetensors")
+    del tensors["head.weight"]
+    save_file(tensors, tmp_path / "critic.safetensors")
+    with pytest.raises(CheckpointError, match=r"critic.safetensors: lacks 'head.weight'"):
+        make(llama(), CriticPart()).restore(tmp_path)
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    learner = make(llama())
+    learner.save(tmp_path)
+    (tmp_path / "learner.json").write_text(json.dumps({"format": 99, "nonfinite_streak": 0}))
+    with pytest.raises(CheckpointError, match="format 1"):
+        learner.restore(tmp_path)
+
+
+def test_a_schedule_needs_its_end() -> None:
+    with pytest.raises(ConfigError, match="budget.steps"):
+        TorchLearner(
+            loaded(llama()),
+            optim=OptimSpec(lr=1e-3, schedule="linear"),
+            rollout=RolloutSpec(prompts_per_step=1, samples_per_prompt=1, max_response=4),
+            machine=MachineSpec(),
+            key=Key(0, "critic"),
+        )
