@@ -23,12 +23,12 @@ class RolloutSpec(Part):
 
     prompts_per_step: int = Field(ge=1)
     samples_per_prompt: int = Field(ge=1)
-    max_prompt: int = Field(512, ge=1)  # tokens
+    max_prompt: int = Field(default=512, ge=1)  # tokens
     overlong: Literal["error", "drop", "cut"] = (
         "error"  # a longer prompt stops the run, is dropped (counted), or cut left
     )
     max_response: int = Field(ge=1)  # tokens; also the horizon of constant-length aggregation
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(default=1.0, gt=0)
     top_p: Literal[1.0] = 1.0  # training refuses truncated sampling: the learner's log-probs are of the full softmax
 
 
@@ -40,20 +40,20 @@ class OptimSpec(Part):
     eps: float = 1e-8
     weight_decay: float = 0.0
     clip_norm: float | None = 1.0  # global gradient norm, per model
-    warmup_steps: int = Field(0, ge=0)  # steps (not updates) of linear warm-up; step k of w uses lr * (k + 1) / w
+    warmup_steps: int = Field(default=0, ge=0)  # steps (not updates) of linear warm-up; step k of w: lr * (k + 1) / w
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    decay_to: float = Field(0.0, ge=0, le=1)  # share of lr that linear and cosine end at
-    epochs: int = Field(1, ge=1)  # passes over a step's rows
+    decay_to: float = Field(default=0.0, ge=0, le=1)  # share of lr that linear and cosine end at
+    epochs: int = Field(default=1, ge=1)  # passes over a step's rows
     minibatch_prompts: int | None = None  # prompts per update; None: all of the step (one update per epoch)
 
 
 class Budget(Part):
     """The axis of fairness: every arm stops at the same count. Exactly one is given."""
 
-    steps: int | None = Field(None, ge=1)
-    samples: int | None = Field(None, ge=1)
-    tokens: int | None = Field(None, ge=1)  # sampled tokens
-    seconds: float | None = Field(None, gt=0)  # declared not bit-exactly resumable
+    steps: int | None = Field(default=None, ge=1)
+    samples: int | None = Field(default=None, ge=1)
+    tokens: int | None = Field(default=None, ge=1)  # sampled tokens
+    seconds: float | None = Field(default=None, gt=0)  # declared not bit-exactly resumable
 
     @model_validator(mode="after")
     def _one(self) -> Budget:
@@ -66,35 +66,35 @@ class EvalSpec(Part):
     """One evaluation suite: the same harness for the base and for every arm."""
 
     split: str = "test"
-    limit: int | None = Field(None, ge=1)  # first n problems; None: all
-    samples: int = Field(1, ge=1)
-    temperature: float = Field(0.0, ge=0)  # 0: greedy
-    top_p: float = Field(1.0, gt=0, le=1)
+    limit: int | None = Field(default=None, ge=1)  # first n problems; None: all
+    samples: int = Field(default=1, ge=1)
+    temperature: float = Field(default=0.0, ge=0)  # 0: greedy
+    top_p: float = Field(default=1.0, gt=0, le=1)
     max_response: int = Field(ge=1)
-    every: int | None = Field(None, ge=1)  # steps between evaluations of an arm; None: after the last step only
+    every: int | None = Field(default=None, ge=1)  # steps between evaluations of an arm; None: after the last step only
 
 
 class SaveSpec(Part):
     """Checkpoints and records of a run."""
 
-    every: int = Field(10, ge=1)  # steps
-    keep: int = Field(2, ge=1)  # newest complete checkpoints kept
-    rollouts_every: int | None = Field(10, ge=1)  # steps between stored samples of rollouts
-    rollout_groups: int = Field(4, ge=1)  # groups stored then
+    every: int = Field(default=10, ge=1)  # steps
+    keep: int = Field(default=2, ge=1)  # newest complete checkpoints kept
+    rollouts_every: int | None = Field(default=10, ge=1)  # steps between stored samples of rollouts
+    rollout_groups: int = Field(default=4, ge=1)  # groups stored then
 
 
 class LimitSpec(Part):
     """When a run that cannot succeed stops by itself."""
 
-    nonfinite_streak: int = Field(5, ge=1)  # consecutive updates with a non-finite gradient (each is skipped)
-    grader_errors: float = Field(0.05, ge=0, le=1)  # share of a step's rows whose grader crashed or timed out
+    nonfinite_streak: int = Field(default=5, ge=1)  # consecutive updates with a non-finite gradient (each is skipped)
+    grader_errors: float = Field(default=0.05, ge=0, le=1)  # share of a step's rows whose grader crashed or timed out
 
 
 class MachineSpec(Part):
     """The machine: nothing here may change an update, beyond float rounding."""
 
     device: str = "auto"  # "auto", "cpu", "cuda", "cuda:0"
-    threads: int | None = Field(None, ge=1)  # None: PyTorch's choice; recorded, since bit-exact resume needs the same
-    micro_tokens: int = Field(8192, ge=1)  # padded tokens of one training forward
-    decode_rows: int = Field(512, ge=1)  # rows decoded at once
-    price_per_hour: float = Field(1.5, ge=0)  # for the cost table
+    threads: int | None = Field(default=None, ge=1)  # None: PyTorch's choice; bit-exact resume needs the same
+    micro_tokens: int = Field(default=8192, ge=1)  # padded tokens of one training forward
+    decode_rows: int = Field(default=512, ge=1)  # rows decoded at once
+    price_per_hour: float = Field(default=1.5, ge=0)  # for the cost table

@@ -23,7 +23,12 @@ def estimate(estimator, logp, ref, **fields):
 
 @pytest.mark.parametrize(
     ("estimator", "value", "gradient"),
-    [("k1", -0.1823215568, 1), ("k2", 0.0166205750, -0.18232156), ("k3", 0.0176784432, -0.2), ("abs", 0.1823215568, -1)],
+    [
+        ("k1", -0.1823215568, 1),
+        ("k2", 0.0166205750, -0.18232156),
+        ("k3", 0.0176784432, -0.2),
+        ("abs", 0.1823215568, -1),
+    ],
 )
 def test_e14_values_and_gradients(close, estimator, value, gradient):
     v, g = estimate(estimator, [math.log(0.5)], [math.log(0.6)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from paribus.algorithms import (
     Constant,
     Critic,
     Gae,
+    Kl,
     OutcomeAtEnd,
     Reinforce,
     SequenceMeanTokenMean,
@@ -36,6 +38,7 @@ METHODS = {
     "gspo_like": replace(
         GRPO, name="gspo_like", ratio=SequenceRatio(normalise=True), surrogate=Clip(low=3e-4, high=4e-4), kl=None
     ),
+    "grpo_k2": replace(GRPO, name="grpo_k2", kl=Kl(coef=0.04, estimator="k2", ceiling=None)),
     "everything_on": replace(
         VERL_05_PPO,
         name="everything_on",
@@ -112,7 +115,7 @@ def cut(rows, seed):
     random = torch.Generator().manual_seed(seed + 1)
     order = torch.randperm(rows, generator=random)
     bounds = sorted({*torch.randint(1, rows, (3,), generator=random).tolist(), 0, rows})
-    return [order[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [order[a:b] for a, b in itertools.pairwise(bounds)]
 
 
 @methods
@@ -201,7 +204,7 @@ def test_at_ratio_one_every_surrogate_has_the_plain_policy_gradient(algorithm, a
     if isinstance(algorithm.ratio, SequenceRatio) and not isinstance(aggregate, SequenceMeanTokenMean):
         pytest.skip("a normalised sequence ratio is defined with the mean over a row's tokens")
     algorithm = replace(algorithm, kl=None, entropy=0.0, aggregate=aggregate)
-    batch, scores = draw(3, make_batch, algorithm)
+    batch, _ = draw(3, make_batch, algorithm)
     signal, _ = algorithm.signal(batch, {})
     total = Totals.of(batch.mask, HORIZON)
     plain = replace(algorithm, surrogate=Reinforce(), ratio={"type": "token_ratio"})

@@ -53,7 +53,10 @@ def test_e16_soft_overlong_punishment(close, make_mask, limit, cache, lengths, c
     reward = shape(SoftOverlong(cache=cache), torch.zeros(len(lengths)), mask, horizon=limit)
     close(-reward.sum(1), cost, 1e-12)
     assert torch.equal(reward.gather(1, mask.sum(1, keepdim=True) - 1)[:, 0], reward.sum(1)), "not on the last token"
-    close(-shape(SoftOverlong(cache=cache, penalty=0.5), torch.zeros(6), mask, horizon=limit).sum(1), [c / 2 for c in cost])
+    close(
+        -shape(SoftOverlong(cache=cache, penalty=0.5), torch.zeros(6), mask, horizon=limit).sum(1),
+        [c / 2 for c in cost],
+    )
 
 
 def test_terms_add_up_and_are_recorded_by_name(example, close):

@@ -229,8 +229,8 @@ def test_the_critic_warms_up_before_the_policy_moves():
         (GRPO, {"shaping": (KlInReward(coef=0.1),)}, "exactly one outcome_at_end"),
         (GRPO, {"shaping": (OutcomeAtEnd(), OutcomeAtEnd())}, "exactly one outcome_at_end"),
         (RLOO, {"ratio": SequenceRatio(normalise=True)}, "reinforce has no ratio"),
-        (GRPO, {"surrogate.dual": 1.0}, "surrogate.dual"),
-        (GRPO, {"kl.ceiling": -1.0}, "kl.ceiling"),
+        (GRPO, {"surrogate.dual": 1.0}, "dual: "),
+        (GRPO, {"kl.ceiling": -1.0}, "ceiling: "),
         (GRPO, {"entropy": -0.1}, "entropy"),
     ],
 )

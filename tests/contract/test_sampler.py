@@ -132,9 +132,9 @@ def greedy_by_generate(model: Any, ids: tuple[int, ...], limit: int) -> list[int
 
 
 def test_greedy_is_what_transformers_generates(model: Any) -> None:
-    asked = prompts([4, 11, 1, 30, 6, 2, 17, 23], seed=5)
-    rollout = LocalSampler(loaded(model)).sample(asked, SamplingPlan(samples=1, max_tokens=40, temperature=0), KEY)
-    assert responses(rollout) == [greedy_by_generate(model, p.ids, 40) for p in asked]
+    asked = prompts([4, 11, 1, 30, 6], seed=5)
+    rollout = LocalSampler(loaded(model)).sample(asked, SamplingPlan(samples=1, max_tokens=25, temperature=0), KEY)
+    assert responses(rollout) == [greedy_by_generate(model, p.ids, 25) for p in asked]
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
@@ -159,9 +159,9 @@ def test_reference_and_policy_agree_to_the_bit_at_first(model: Any) -> None:
 
 
 def test_layout_changes_at_most_near_ties(model: Any, record_property: Callable[[str, object], None]) -> None:
-    """Three rows at once or all: in a random model of 61 tokens no draw of ~3,000 changes."""
-    asked = prompts([2 + i % 13 for i in range(60)], seed=9)
-    plan = SamplingPlan(samples=4, max_tokens=16)
+    """Three rows at once or all: hardly a draw changes (measured: none of 1,000)."""
+    asked = prompts([2 + i % 13 for i in range(24)], seed=9)
+    plan = SamplingPlan(samples=4, max_tokens=12)
     few = LocalSampler(loaded(model), decode_rows=3).sample(asked, plan, KEY)
     many = LocalSampler(loaded(model), decode_rows=512).sample(asked, plan, KEY)
     changed = sum(a != b for a, b in zip(responses(few), responses(many), strict=True))

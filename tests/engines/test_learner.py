@@ -104,7 +104,7 @@ def moved(learner: TorchLearner, before: list[torch.Tensor]) -> list[bool]:
 def test_any_micro_batches_give_the_same_update(family: str, critic: CriticPart | None) -> None:
     """Unequal lengths, a masked row, junk and NaN in the padding: the gradient norm agrees to 1e-5 in float32."""
     norms = []
-    for micro in (1, 30, 64, 10_000):
+    for micro in (1, 40, 10_000):
         learner = make(FAMILIES[family](), critic, micro=micro)
         batch, signal = graded(roll(learner.model), learner)
         stats = learner.update(batch, signal, TokenMeanObjective(critic, entropy=0.01), KEY)

@@ -1,7 +1,7 @@
 """Run one arm and die by SIGKILL at a chosen moment: `python killer.py EXP ROOT ARM [WHERE STEP CALL]`.
 
-WHERE is `rollout`, `update` or `save`; the kill comes inside step STEP, at the CALL-th forward pass of that phase (for
-`save`: when half of the CALL-th file is written).
+WHERE is `rollout`, `update` or `save`; the kill comes inside step STEP, at the CALL-th token or micro-batch of that phase
+(for `save`: with the CALL-th file half written).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from paribus.engines import learner, local
 from paribus.experiment import load_experiment
 from paribus.pipeline import session as session_module
 from paribus.pipeline import worker
@@ -27,24 +28,24 @@ def die() -> None:
 def arm_trap(where: str, at: int, call: int) -> None:
     """Wrap the phase so that it dies in the middle of step `at` (1-based)."""
     state = {"phase": "", "calls": 0, "step": 1}
-    inside = {"rollout": ("rollout",), "update": ("policy_update", "critic_update"), "save": ("save",)}[where]
+    inside = "policy_update" if where == "update" else where
     real_clock = session_module.Clock.__call__
 
     def clocked(self: Any, phase: str) -> Any:
-        state["phase"], state["calls"] = phase, 0 if phase not in inside else state["calls"]
+        state["phase"] = phase
         return real_clock(self, phase)
 
     session_module.Clock.__call__ = clocked  # type: ignore[method-assign]
-    real_record = session_module.Session.record
+    real_prompts = session_module.Session.prompts
 
-    def record(self: Any, *args: Any) -> None:
-        real_record(self, *args)
+    def prompts(self: Any, step: int) -> Any:
         state["step"] = self.step + 1
+        return real_prompts(self, step)
 
-    session_module.Session.record = record  # type: ignore[method-assign]
+    session_module.Session.prompts = prompts  # type: ignore[method-assign]
 
     def count() -> bool:
-        if state["phase"] in inside and state["step"] == at:
+        if state["phase"] == inside and state["step"] == at:
             state["calls"] += 1
             return state["calls"] == call
         return False
@@ -52,14 +53,17 @@ def arm_trap(where: str, at: int, call: int) -> None:
     if where == "save":
         trap_save(at, call)
         return
-    real_forward = torch.nn.Linear.forward
+    # what is called once a token (rollout) and once a micro-batch (update), in the middle of the phase's work
+    module, name = (local, "choose") if where == "rollout" else (learner, "token_scores")
+    real = getattr(module, name)
 
-    def forward(self: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    def trapped(*args: Any, **options: Any) -> Any:
+        result = real(*args, **options)
         if count():
             die()
-        return real_forward(self, x)
+        return result
 
-    torch.nn.Linear.forward = forward  # type: ignore[method-assign]
+    setattr(module, name, trapped)
 
 
 def trap_save(at: int, call: int) -> None:

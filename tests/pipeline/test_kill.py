@@ -78,9 +78,9 @@ def test_killed_three_times_and_still_the_same(arm: str, experiment: Path, tmp_p
     assert start(experiment, tmp_path / "whole", arm) == 0
     rng = random.Random(arm)
     moments = [
-        ("rollout", rng.randint(1, PER_EPOCH), rng.randint(2, 200)),
+        ("rollout", rng.randint(1, PER_EPOCH), rng.randint(2, 11)),
         ("save", 4, rng.randint(0, 9)),  # the second epoch's first checkpoint
-        ("update", rng.randint(PER_EPOCH + 2, STEPS), rng.randint(2, 60)),  # in the second epoch
+        ("update", rng.randint(PER_EPOCH + 2, STEPS), rng.randint(1, 4)),  # in the second epoch
     ]
     for moment in moments:
         assert start(experiment, tmp_path / "killed", arm, *moment) == -9, f"not killed at {moment}"

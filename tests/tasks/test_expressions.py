@@ -49,8 +49,19 @@ def test_arithmetic_is_exact(pair: tuple[str, Fraction]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1\\frac{4}{5}", "9/5"), ("137 \\frac{1}{2}", "275/2"), ("-2^2", "-4"), ("2^{-3}", "1/8"), ("2^3^2", "512"), ("\\frac43", "4/3")]
-    + [("\\frac{270}7\\text{ degrees}", "270/7"), ("11,\\! 111,\\! 111,\\! 100", "11111111100"), (".0000672", "42/625000")],
+    [
+        ("1\\frac{4}{5}", "9/5"),
+        ("137 \\frac{1}{2}", "275/2"),
+        ("-2^2", "-4"),
+        ("2^{-3}", "1/8"),
+        ("2^3^2", "512"),
+        ("\\frac43", "4/3"),
+        ("0.\\overline{3}", "1/3"),
+        ("2.1\\overline{6}", "13/6"),
+        ("\\frac{270}7\\text{ degrees}", "270/7"),
+        ("11,\\! 111,\\! 111,\\! 100", "11111111100"),
+        (".0000672", "42/625000"),
+    ],
 )
 def test_conventions_of_arithmetic(text: str, value: str) -> None:
     assert arithmetic(clean(text)) == (True, Fraction(value))

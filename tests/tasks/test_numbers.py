@@ -70,6 +70,8 @@ def read_whole(text: str) -> Fraction | None:
         ("\\mathbf{18}", "18"),
         ("(18)", "18"),
         ("x = 18", "18"),
+        ("x \\approx 18", "18"),
+        ("\\underline{18}", "18"),
         ("Total: 18", "18"),
         ("The final answer is $18$.", "18"),
         ("9 * 2 = 18", "18"),
@@ -84,8 +86,26 @@ def test_numbers_are_read(text: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["1,08", "1,1.1", "1,23", "3,5", "1.234,56", "1.2.3", "12:30", "10-12", "9*2", "2^{10}", "52_8", "3k", "2x", "3/0", "1/2/3"]
-    + ["1e99999", "9" * (MAX_DIGITS + 1), "1e5e5"],
+    [
+        "1,08",
+        "1,1.1",
+        "1,23",
+        "3,5",
+        "1.234,56",
+        "1.2.3",
+        "12:30",
+        "10-12",
+        "9*2",
+        "2^{10}",
+        "52_8",
+        "3k",
+        "2x",
+        "3/0",
+        "1/2/3",
+        "1e99999",
+        "9" * (MAX_DIGITS + 1),
+        "1e5e5",
+    ],
 )
 def test_malformed_numbers_have_no_value(text: str) -> None:
     """They are met, so that nothing else is read in their place, and have no value."""
@@ -93,7 +113,9 @@ def test_malformed_numbers_have_no_value(text: str) -> None:
     assert reading is not None and reading.value is None
 
 
-@pytest.mark.parametrize("text", ["", " ", ",", ", 72", "nan", "inf", "-", "$", "none", "\\boxed{}", "eighteen", "\\frac{x}{2}"])
+@pytest.mark.parametrize(
+    "text", ["", " ", ",", ", 72", "nan", "inf", "-", "$", "none", "\\boxed{}", "eighteen", "\\frac{x}{2}"]
+)
 def test_no_number_is_met(text: str) -> None:
     assert stated(text) is None
 
@@ -155,10 +177,29 @@ INTEGER_FORMS = [
     lambda n: f"\\frac{{{2 * n}}}{{2}}",
     lambda n: f"{3 * n}/3",
 ]
-WRAPS = ["{}", "${}", "**{}**", "\\text{{{}}}", "\\({}\\)", "({})", "{}%", "{} apples", "x = {}", "\\${}", "  {}.", "${}$", "2 + 2 = {}"]
+WRAPS = [
+    "{}",
+    "${}",
+    "**{}**",
+    "\\text{{{}}}",
+    "\\({}\\)",
+    "({})",
+    "{}%",
+    "{} apples",
+    "x = {}",
+    "\\${}",
+    "  {}.",
+    "${}$",
+    "2 + 2 = {}",
+]
 
 
-@given(st.integers(0, 10**12), st.sampled_from(INTEGER_FORMS), st.sampled_from(WRAPS), st.sampled_from(["", "-", "\u2212", "- "]))
+@given(
+    st.integers(0, 10**12),
+    st.sampled_from(INTEGER_FORMS),
+    st.sampled_from(WRAPS),
+    st.sampled_from(["", "-", "\u2212", "- "]),
+)
 def test_every_way_of_writing_an_integer_reads_the_same(n: int, form, wrap: str, sign: str) -> None:  # type: ignore[no-untyped-def]
     text = wrap.format(sign + form(n))
     assert read(text) == (-n if sign else n), text
@@ -185,10 +226,11 @@ def test_no_numeric_text_makes_the_reader_fail(text: str) -> None:
 
 
 HOSTILE = [
-    "9" * 100_000, "1," * 50_000, "1" + ",11" * 30_000, "1" + " 111" * 25_000, "1 " * 30_000, "1." * 50_000, "-" * 100_000,
-    "$" * 100_000, "{" * 100_000, "\\frac{" * 16_000, "\\frac{1}{" * 12_000, "1/" * 50_000, "a " * 50_000, " " * 100_000,
-    "1e1" * 30_000, "^{" * 50_000, "1=" * 50_000, "\\! " * 30_000, "1 1/2 " * 15_000, "1 hundred" * 10_000, "*" * 100_000,
-    "1e9999 " * 400, "1" + " trillion" * 10_000, "(" * 100_000, "\n" * 100_000, "answer is " * 10_000, "word " * 20_000,
+    "9" * 100_000, "1," * 50_000, "1" + ",11" * 30_000, "1" + " 111" * 25_000, "1 " * 30_000, "1." * 50_000,
+    "-" * 100_000, "$" * 100_000, "{" * 100_000, "\\frac{" * 16_000, "\\frac{1}{" * 12_000, "1/" * 50_000, "a " * 50_000,
+    " " * 100_000, "1e1" * 30_000, "^{" * 50_000, "1=" * 50_000, "\\! " * 30_000, "1 1/2 " * 15_000,
+    "1 hundred" * 10_000, "*" * 100_000, "1e9999 " * 400, "1" + " trillion" * 10_000, "(" * 100_000, "\n" * 100_000,
+    "answer is " * 10_000, "word " * 20_000, "\\text" * 16_000, "\\textaa" * 14_000,
 ]  # fmt: skip
 
 

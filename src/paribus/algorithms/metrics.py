@@ -34,7 +34,7 @@ def moments(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."]) -> Moments:
 
 def share(value: Float[Tensor, ""], mask: Bool[Tensor, "B T"], sequences: float) -> Mean:
     """A part's share of an update's loss; the parts' counts add up to one per update, so the mean is over updates."""
-    return Mean(value.detach(), mask.any(1).sum() / max(sequences, 1))
+    return Mean(value.detach(), mask.any(1).sum().double() / max(sequences, 1))
 
 
 def policy_stats(logp: Float[Tensor, "B T"], entropy: Float[Tensor, "B T"] | None, batch: Batch) -> Stats:

@@ -151,7 +151,7 @@ class PolicyGradient(Part):
         """Credit of every token of a step, and what to remember; call it on the whole step, before any cut."""
         final_value = None
         if self._bootstraps:
-            cut = [stop is Stop.LENGTH for stop in batch.rollout.stop]
+            cut = [stop is not Stop.EOS for stop in batch.rollout.stop]
             final = _required(batch.final_value, "final_value")
             final_value = tensors.keep(final, torch.tensor(cut, device=final.device))
         with torch.no_grad():

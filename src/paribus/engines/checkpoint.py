@@ -19,7 +19,8 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Read a safetensors file onto the CPU. Raises CheckpointError when it is missing, truncated or no such file."""
     try:
-        return load_file(path)
+        # copies: what load_file returns is mapped from the file, and would change or crash with it
+        return {name: tensor.clone() for name, tensor in load_file(path).items()}
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from None
 

@@ -17,7 +17,7 @@ from paribus.batch import Batch, Max, Mean, Moments, Rollout, Scores, Signal, St
 from paribus.engines.checkpoint import restore_tensors, write_tensors
 from paribus.engines.optim import Optimizer, lr_scale
 from paribus.engines.protocols import Objective
-from paribus.engines.scoring import before, micro_batches, spread, token_scores
+from paribus.engines.scoring import before, micro_batches, plainly_before, spread, token_scores
 from paribus.errors import CheckpointError, ConfigError
 from paribus.models.hf import LoadedModel
 from paribus.models.value import ValueModel, make_critic
@@ -108,29 +108,36 @@ class TorchLearner:
         """Return the log-probs of the sampled tokens under the policy as it is now, or under the frozen reference."""
         model = self.model if of == "policy" else self.reference
         assert model is not None, "this learner was made without a reference"
+        head: Any = model.get_output_embeddings()
 
-        def score(tokens: Tensor, mask: Tensor) -> Tensor:
-            hidden = before(model.base_model, tokens, mask)
-            logp, _ = token_scores(hidden, model.get_output_embeddings(), tokens[mask], self.temperature, "none")
-            return logp
+        def score(part: Rollout) -> Tensor:
+            hidden = before(model.base_model, part, part.mask)
+            return spread(token_scores(hidden, head, part.tokens[part.mask], self.temperature, "none")[0], part.mask)
 
-        return self._per_token(rollout, score)
+        return self._per_row(rollout, score, torch.zeros(rollout.mask.shape))
 
     @torch.no_grad()
     def values(self, rollout: Rollout) -> Float[Tensor, "B T"]:
         """Return the critic's value of the state in which each sampled token was chosen."""
         critic = self._critic()
-        return self._per_token(rollout, lambda tokens, mask: critic(before(critic.trunk, tokens, mask)))
+
+        def score(part: Rollout) -> Tensor:
+            return spread(critic(before(critic.trunk, part, part.mask)), part.mask)
+
+        return self._per_row(rollout, score, torch.zeros(rollout.mask.shape))
 
     @torch.no_grad()
     def final_values(self, rollout: Rollout) -> Float[Tensor, "B"]:
         """Return the critic's value of the state after each row's last token."""
         critic = self._critic()
-        # a token more per row, whose "state before" is the one asked for; which token stands there is never seen
-        tokens = torch.cat((rollout.tokens, rollout.tokens[:, :1]), dim=1)
-        after = torch.arange(tokens.shape[1]) == rollout.length[:, None]
-        values = self._rows(tokens, after, rollout.length + 1, lambda t, mask: critic(before(critic.trunk, t, mask)))
-        return values.sum(1)
+
+        def score(part: Rollout) -> Tensor:
+            # one more position, whose "state before" is the one asked for; the token that stands there is never seen
+            tokens = torch.cat((part.tokens, part.tokens[:, :1]), dim=1)
+            end = torch.arange(tokens.shape[1], device=self.device) == part.length[:, None]
+            return critic(plainly_before(critic.trunk, tokens, end))
+
+        return self._per_row(rollout, score, torch.zeros(rollout.rows))
 
     def update(self, batch: Batch, signal: Signal, objective: Objective, key: Key) -> Stats:
         """Train `optim.epochs` passes over the batch, an update per `optim.minibatch_prompts` prompts.
@@ -188,19 +195,19 @@ class TorchLearner:
         assert self.critic is not None, "this learner was made without a critic"
         return self.critic
 
-    def _per_token(self, rollout: Rollout, score: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        return self._rows(rollout.tokens, rollout.mask, rollout.length, score)
-
-    def _rows(self, tokens: Tensor, mask: Tensor, length: Tensor, score: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Return `score(tokens, mask)` of every micro-batch, each number at the place of its token."""
-        out = torch.zeros(tokens.shape, device=tokens.device)
-        for rows in micro_batches(length.tolist(), self.micro_tokens):
-            width = int(length[rows].max())
-            part, chosen = tokens[rows, :width].to(self.device), mask[rows, :width].to(self.device)
-            found = spread(score(part, chosen), chosen).to(out.device)
+    def _per_row(self, rollout: Rollout, score: Callable[[Rollout], Tensor], out: Tensor) -> Tensor:
+        """Fill `out` (`[B]` or `[B, T]`) with `score(part)` of every micro-batch, each row at its place."""
+        for rows in micro_batches(rollout, range(rollout.rows), self.micro_tokens):
+            found = score(self._part(rollout, rows)).cpu()
             out = out.to(found.dtype)
-            out[rows, :width] = found
+            out[rows] = found if out.dim() == 1 else torch.nn.functional.pad(found, (0, out.shape[1] - found.shape[1]))
         return out
+
+    def _part(self, value: Any, rows: list[int], rollout: Rollout | None = None) -> Any:
+        """Return `rows` of a noun on the learner's device, cut to the longest of them in `rollout`."""
+        chosen = torch.tensor(rows)
+        width = int((rollout or value).length[chosen].max())
+        return _to(trim(select(value, chosen), width), self.device)
 
     def _minibatches(self, batch: Batch, key: Key) -> Iterator[Tensor]:
         """Yield the rows of every update: an epoch is a permutation of the groups, cut; its last piece may be short."""
@@ -243,19 +250,15 @@ class TorchLearner:
 
     def _micro(self, batch: Batch, signal: Signal) -> Iterator[_Work]:
         """Cut a minibatch into micro-batches; rows without a trained token have no part in any loss."""
-        live = batch.mask.any(1).nonzero().squeeze(1)
-        length = batch.rollout.length[live]
-        for picked in micro_batches(length.tolist(), self.micro_tokens):
-            rows, width = live[picked], int(length[picked].max())
-            yield _Work(
-                _to(trim(select(batch, rows), width), self.device), _to(trim(select(signal, rows), width), self.device)
-            )
+        live = batch.mask.any(1).nonzero().squeeze(1).tolist()
+        for rows in micro_batches(batch.rollout, live, self.micro_tokens):
+            yield _Work(self._part(batch, rows, batch.rollout), self._part(signal, rows, batch.rollout))
 
     def _critic_pass(self, work: _Work, objective: Objective, total: Totals) -> Stats:
         critic, batch = self._critic(), work.batch
         # during the warm-up of a shared trunk, only the head learns
         with torch.set_grad_enabled(not critic.shared):
-            hidden = before(critic.trunk, batch.rollout.tokens, batch.mask)
+            hidden = before(critic.trunk, batch.rollout, batch.mask)
         scores = Scores(values=spread(critic(hidden), batch.mask))
         loss = objective.loss(scores, batch, work.signal, total)
         loss.value.backward()
@@ -265,7 +268,7 @@ class TorchLearner:
     def _policy_pass(self, work: _Work, objective: Objective, total: Totals, *, first: bool) -> Stats:
         batch = work.batch
         tokens, mask = batch.rollout.tokens, batch.mask
-        hidden = before(self.model.base_model, tokens, mask)
+        hidden = before(self.model.base_model, batch.rollout, mask)
         logp, entropy = token_scores(
             hidden, self.head, tokens[mask], self.temperature, "loss" if objective.entropy else "statistic"
         )

@@ -128,7 +128,7 @@ def choose(
     logits: torch.Tensor, keys: torch.Tensor, position: int, plan: SamplingPlan
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return one token per row of `logits[R, V]` and its log-prob under the temperature-scaled full softmax."""
-    scaled = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    scaled = logits.float()
     if plan.temperature not in (0, 1):
         scaled = scaled / plan.temperature
     if plan.temperature == 0:

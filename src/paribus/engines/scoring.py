@@ -9,7 +9,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from paribus.batch import Rollout
 from paribus.models.hf import hidden_states
+from paribus.models.prefix import can_share, continue_prompts
+from paribus.tensors import group_index
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -19,20 +22,67 @@ EntropyUse = Literal["none", "statistic", "loss"]
 LOGITS_AT_ONCE = 1 << 25  # elements: with a vocabulary of 150k, 223 tokens at a time
 
 
-def micro_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Cut rows into forwards of at most `budget` padded tokens (a longer row goes alone), longest rows first."""
-    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-    start = 0
-    while start < len(order):
-        size = max(1, budget // lengths[order[start]])
-        yield order[start : start + size]
-        start += size
+def micro_batches(rollout: Rollout, rows: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Cut `rows` into forwards of at most `budget` padded tokens (a longer row goes alone), longest responses first."""
+    prompt = rollout.mask.long().argmax(1).tolist()
+    response = (rollout.length - rollout.mask.long().argmax(1)).tolist()
+    group = rollout.group.tolist()
+    piece: list[int] = []
+    for row in sorted(rows, key=lambda i: (-response[i], -prompt[i], i)):
+        longer = [*piece, row]
+        widths = max(prompt[i] for i in longer), response[longer[0]]
+        groups = len({group[i] for i in longer})
+        if piece and _cost(len(longer), groups, *widths) > budget:
+            yield piece
+            longer = [row]
+        piece = longer
+    if piece:
+        yield piece
 
 
-def before(base: nn.Module, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:
-    """Return the hidden states that predict the masked tokens: token t is predicted from position t - 1."""
-    hidden = hidden_states(base, tokens[:, :-1])
-    return hidden.flatten(0, 1).index_select(0, mask[:, 1:].flatten().nonzero().squeeze(1))
+def _shared(rows: int, groups: int) -> bool:
+    """Say whether it pays to run the prompts apart."""
+    return 2 * groups <= rows
+
+
+def _cost(rows: int, groups: int, prompt: int, response: int) -> int:
+    """Padded tokens of one forward."""
+    return groups * prompt + rows * response if _shared(rows, groups) else rows * (prompt + response)
+
+
+def before(base: nn.Module, rollout: Rollout, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:
+    """Return the hidden states that predict the masked tokens: token t is predicted from position t - 1.
+
+    Where several rows continue one prompt, the prompt is run once for all of them.
+    """
+    index, groups = group_index(rollout.group)
+    if not (_shared(rollout.rows, groups) and can_share(base)):
+        return plainly_before(base, rollout.tokens, mask)
+    device = mask.device
+    begin = rollout.mask.long().argmax(1)  # the first sampled token: all before it is the group's prompt
+    size = int((rollout.length - begin).max())
+    member = torch.zeros(groups, dtype=torch.long, device=device).scatter(
+        0, index, torch.arange(rollout.rows, device=device)
+    )
+    length = begin[member]
+    width = int(length.max())
+    column = torch.arange(width, device=device) - (width - length)[:, None]  # left-padded: negative is padding
+    prompts = rollout.tokens[member].gather(1, column.clamp(min=0))
+    place = begin[:, None] + torch.arange(size, device=device)
+    inside = place < rollout.length[:, None]
+    place = place.clamp(max=mask.shape[1] - 1)
+    responses = rollout.tokens.gather(1, place)
+    hidden = continue_prompts(base, prompts, length, index, responses[:, :-1])
+    return _pick(hidden, mask.gather(1, place) & inside)
+
+
+def plainly_before(base: nn.Module, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:
+    """As `before`, each row by itself."""
+    return _pick(hidden_states(base, tokens[:, :-1]), mask[:, 1:])
+
+
+def _pick(x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:
+    return x.flatten(0, 1).index_select(0, mask.flatten().nonzero().squeeze(1))
 
 
 def spread(x: Float[Tensor, "N"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T"]:

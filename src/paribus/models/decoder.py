@@ -1,4 +1,4 @@
-"""Decode rows token by token with a key-value cache: the only place that knows the cache interface of transformers."""
+"""Decode rows token by token with a key-value cache, through any model or, for the Llama family, by hand."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from transformers import DynamicCache, LlamaForCausalLM, PreTrainedModel, Qwen2F
 STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})  # kinds whose angles do not depend on the length
 
 
+def cache_argument(base: Any) -> str:
+    """Return the name by which a model takes its cache: transformers renamed it within the versions that we support."""
+    return "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
+
+
 class Decoder:
     """Continues rows of any causal language model through its own forward pass.
 
@@ -22,8 +27,7 @@ class Decoder:
         self.model = model
         self.base: Any = model.base_model
         self.head: Any = model.get_output_embeddings()
-        # transformers renamed this argument of every model within the range of versions that we support
-        self._cache_name = "cache" if "cache" in inspect.signature(self.base.forward).parameters else "past_key_values"
+        self._cache_name = cache_argument(self.base)
 
     def start(self, tokens: torch.Tensor, length: torch.Tensor, rows: torch.Tensor, limit: int) -> torch.Tensor:
         """Read left-padded prompts `[P, L]` once each, and open `rows[R]` (indices of prompts) for `limit` new tokens.

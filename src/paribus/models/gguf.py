@@ -61,10 +61,10 @@ def _write(file: Path, folder: Path, *, digits_apart: bool) -> None:
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(folder)
     if digits_apart:
-        _split_digits(folder / "tokenizer.json")
+        split_digits(folder / "tokenizer.json")
 
 
-def _split_digits(path: Path) -> None:
+def split_digits(path: Path) -> None:
     """Put the single-digit split in front of a rebuilt byte-level pre-tokenizer."""
     tokenizer = json.loads(path.read_text(encoding="utf-8"))
     if tokenizer["pre_tokenizer"]["type"] == "ByteLevel":

@@ -28,13 +28,13 @@ TEMPLATE = (
 class TinySpec(Part):
     """The shape of the network (Llama: RMSNorm, rotary positions, gated MLP, tied embeddings, no biases)."""
 
-    hidden: int = Field(128, ge=8)
-    layers: int = Field(4, ge=1)
-    heads: int = Field(4, ge=1)
-    mlp: int = Field(384, ge=8)
-    context: int = Field(512, ge=16)  # tokens
-    vocabulary: int = Field(512, ge=300)  # at most; special tokens and bytes take 261
-    init_std: float = Field(0.02, gt=0)
+    hidden: int = Field(default=128, ge=8)
+    layers: int = Field(default=4, ge=1)
+    heads: int = Field(default=4, ge=1)
+    mlp: int = Field(default=384, ge=8)
+    context: int = Field(default=512, ge=16)  # tokens
+    vocabulary: int = Field(default=512, ge=300)  # at most; special tokens and bytes take 261
+    init_std: float = Field(default=0.02, gt=0)
 
 
 def path() -> Path:
@@ -46,7 +46,7 @@ def build_tokenizer(texts: Iterable[str], spec: TinySpec) -> PreTrainedTokenizer
     """A word-level tokenizer for these texts that still round-trips any text.
 
     The most frequent words (with the space before them) are one token each, every digit is one token, and what is
-    not among them falls back to bytes. Special tokens: pad, end (closes every turn, the EOS), and one opening each role.
+    not among them falls back to bytes. Special tokens: pad, end (closes every turn: the EOS), one to open each role.
     """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

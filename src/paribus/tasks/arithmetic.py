@@ -23,7 +23,8 @@ class _TooLargeError(Exception):
 
 
 _TOKEN = re.compile(
-    r"(?P<number>(?:[0-9]{1,3}(?:,[0-9]{3}(?![0-9]))++|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)"
+    r"(?P<fixed>[0-9]{0,20}\.[0-9]{0,20})\\overline\{(?P<repeated>[0-9]{1,50})\}"
+    r"|(?P<number>(?:[1-9][0-9]{0,2}(?:,[0-9]{3}(?![0-9]))++|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)"
     r"(?:[eE](?P<exponent>[+-]?[0-9]{1,4})(?![0-9A-Za-z.]))?+"
     r"|(?P<other>\\frac|\\div|[-+*/^!(){}])"
 )
@@ -41,6 +42,9 @@ class _Parser:
             end = match.end()
             if match["other"]:
                 self.tokens.append({"\\div": "/", "{": "(", "}": ")"}.get(match["other"], match["other"]))
+                continue
+            if match["repeated"]:
+                self.tokens.append(_repeating(match["fixed"], match["repeated"]))
                 continue
             value = numeral(match["number"])
             if value is None:
@@ -128,6 +132,12 @@ class _Parser:
         if token == "\\frac":
             return _divide(self.nested(self.atom), self.nested(self.atom))
         raise _NotExactError
+
+
+def _repeating(fixed: str, repeated: str) -> Fraction:
+    """The value of `0.1\\overline{6}`: what is repeated, over as many nines, behind the fixed decimals."""
+    unit = Fraction(1, 10 ** len(fixed.partition(".")[2]))
+    return Fraction(f"0{fixed}0") + unit * Fraction(int(repeated), 10 ** len(repeated) - 1)
 
 
 def _divide(above: Fraction, below: Fraction) -> Fraction:

@@ -52,8 +52,8 @@ _UNIT = re.compile(
     r"(?<=[0-9}])\s+(?!(?:pi|sin|cos|tan|cot|log|ln|sqrt|and|or|mod)\b)[A-Za-z]{2,}+(?:[ /-][A-Za-z]{2,}+)*+"
     r"(?:\s*\^\s*(?:\{[0-9]\}|[0-9]))?\.?$"
 )
-# a space is dropped unless it parts two digits or ends a command before a letter
-_SPACE = re.compile(r"(?<![0-9])\s+(?=[0-9])|\s+(?![0-9])")
+# a space is dropped unless it parts two digits, ends a command before a letter, or tells `1, 200` from `1,200`
+_SPACE = re.compile(r"(?<![0-9])(?<![0-9],)\s+(?=[0-9])|(?<=[0-9],)\s+(?=[0-9])(?![0-9]{3}(?![0-9]))|\s+(?![0-9])")
 _WORDS = re.compile(r"[A-Za-z]{2,}(?:[ '-]+[A-Za-z]+)*+")
 _COMMAND_SPACE = re.compile(r"(\\[A-Za-z]++)\s+(?=[A-Za-z])")
 
@@ -63,7 +63,7 @@ def clean(text: str) -> str:
     text = " ".join(text.translate(_UNICODE).split())
     for pattern, new in _REWRITES:
         text = pattern.sub(new, text)
-    whole = _TEXT.fullmatch(text.strip().rstrip("."))
+    whole = _TEXT.fullmatch(text.strip().rstrip(". "))
     text = whole[1] if whole else _TEXT.sub(lambda m: "" if m.start() else m[1], text)
     text = _UNIT.sub("", text.strip())
     if _WORDS.fullmatch(text):
@@ -119,9 +119,9 @@ def _compare_parts(gold: str, answer: str, atom: Atom) -> bool | None:
     name, other_name = _NAMED.fullmatch(gold), _NAMED.fullmatch(answer)
     if (name or other_name) and not (name and other_name and name[1] != other_name[1]):
         return compare(name[2] if name else gold, other_name[2] if other_name else answer, atom)
-    if _RELATION.search(gold) or _RELATION.search(answer):
-        return atom(gold, answer)
     ordered, other_ordered = _enclosed(gold), _enclosed(answer)
+    if (ordered or other_ordered) and (_RELATION.search(gold) or _RELATION.search(answer)):
+        return atom(gold, answer)
     if ordered and other_ordered:
         same = ordered[0] == other_ordered[0] and len(ordered[1]) == len(other_ordered[1])
         return _compare_in_order(ordered[1], other_ordered[1], atom) if same else False
@@ -144,11 +144,11 @@ def _split(text: str) -> list[str] | None:
         elif character in ")]}":
             depth -= 1
         elif character == "," and not depth:
-            parts.append(text[start:i])
+            parts.append(text[start:i].strip())
             start = i + 1
         if not 0 <= depth <= _MAX_NESTING:
             return None
-    return None if depth else [*parts, text[start:]]
+    return None if depth else [*parts, text[start:].strip()]
 
 
 def _enclosed(text: str) -> tuple[str, list[str]] | None:

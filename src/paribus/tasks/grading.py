@@ -123,8 +123,9 @@ class Math(Part):
     The answer is the content of the last non-empty `\\boxed` or `\\fbox`, else of the last `<answer>` tag, else what
     follows the last `answer is` or `answer:`; of a truncated response only the box and the tag count. Equality is
     that of `tasks.expressions`; what is neither rational nor built of parts goes to math-verify, gold first.
-    `seconds` is the limit for one response, `workers` the number of processes. Verdicts whose grading timed out or
-    crashed have that status and are not wrong answers. A gold that is empty, prose or unreadable is `ungradable`.
+    `seconds` of processor time is the limit for one response, `workers` the number of processes. A verdict whose
+    grading timed out or crashed has that status and is no wrong answer. A gold that is empty, prose (several words) or
+    unreadable is `ungradable`.
     """
 
     type: Literal["math"] = "math"
@@ -204,6 +205,7 @@ def _source_hash() -> bytes:
     return digest.digest()
 
 
+@lru_cache(maxsize=64)
 def _version(grader: Part, *packages: str) -> str:
     try:
         releases = [importlib.metadata.version(package) for package in packages]

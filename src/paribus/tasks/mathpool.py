@@ -27,6 +27,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from paribus.errors import RunError
 
 MEMORY_BYTES = 4 * 2**30  # address space of a child (Linux)
+CLOCK = 10  # a call may take this many times its limit by the clock: the limit itself is of processor time
 
 
 class Outcome(NamedTuple):
@@ -96,8 +97,9 @@ class _Worker:
 class Pool:
     """Calls of one module-level function, each under a time limit, in `workers` persistent processes.
 
-    Arguments and values are JSON data. `warm_up` holds the arguments of a first call that pays for imports outside
-    the limit. Safe to use from any thread.
+    The limit is of processor time, so that a busy machine gives the same outcomes as an idle one; a call that only
+    waits is killed after CLOCK times as long. Arguments and values are JSON data. `warm_up` holds the arguments of a
+    first call that pays for imports outside the limit. Safe to use from any thread.
     """
 
     def __init__(self, function: Callable[..., Any], *, workers: int = 1, warm_up: tuple[Any, ...]) -> None:
@@ -187,8 +189,8 @@ def _supervise(child: int, pipe: Connection, line: str) -> Outcome:
     """Have the child answer one request; a child that overruns is killed, and one that is gone leaves `pipe` closed."""
     seconds = json.loads(line)[0]
     pipe.send_bytes(line.encode())
-    on_time = pipe.poll(seconds)
-    if on_time:
+    in_time = pipe.poll(CLOCK * seconds)
+    if in_time:
         try:
             return Outcome(*json.loads(pipe.recv_bytes()))
         except (EOFError, ConnectionResetError):
@@ -196,7 +198,7 @@ def _supervise(child: int, pipe: Connection, line: str) -> Outcome:
     os.kill(child, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     pipe.close()
-    if on_time:
+    if in_time and code != -signal.SIGPROF:
         return Outcome("error", None, f"the process died with exit status {code}")
     return Outcome("timeout", None, f"killed after {seconds:g} s")
 
@@ -219,13 +221,15 @@ def _work(function: Callable[..., Any], pipe: Connection) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     while True:
         try:
-            _, *arguments = json.loads(pipe.recv_bytes())
+            seconds, *arguments = json.loads(pipe.recv_bytes())
         except EOFError:
             os._exit(0)
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # nobody handles SIGPROF: the kernel ends the process
         try:
             outcome = Outcome("ok", function(*arguments))
         except Exception as error:  # whatever it is, the caller counts it
             outcome = Outcome("error", None, f"{type(error).__name__}: {error}")
+        signal.setitimer(signal.ITIMER_PROF, 0)
         pipe.send_bytes(json.dumps(outcome).encode())
 
 

@@ -49,7 +49,8 @@ _LATEX = re.compile(
     rf"|(?P<frac>\\[dtc]?frac\s*+{_PIECE.format('a')}\s*+{_PIECE.format('b')})"
     r"|(?P<times>\\(?:times|cdot|ast)(?![A-Za-z]))"
     r"|(?P<sign>\\[$%#])"
-    r"|\\(?:text|mathrm|mathbf|textbf|mathit|textit|mbox|boxed|fbox|bf|rm)\s*+\{?"
+    r"|(?P<equals>\\(?:approx|simeq)(?![A-Za-z]))"
+    r"|\\(?:text[a-z]*+|math[a-z]{2,3}|[mhf]box|boxed|underline|emph|bf|rm|large|Large)(?![A-Za-z])\s*+\{?"
     r"|\\[,;: ()\[\]]|\\q?quad(?![A-Za-z])|[{}~]"
 )
 
@@ -57,7 +58,7 @@ _LATEX = re.compile(
 def _latex(match: re.Match[str]) -> str:
     if match["frac"]:
         return f" {match['a'] or match['a1']}/{match['b'] or match['b1']}"
-    return {"drop": "", "comma": ",", "times": "*", "sign": match[0][1:]}.get(match.lastgroup or "", " ")
+    return {"drop": "", "comma": ",", "times": "*", "equals": "=", "sign": match[0][1:]}.get(match.lastgroup or "", " ")
 
 
 def plain(text: str) -> str:

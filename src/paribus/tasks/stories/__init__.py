@@ -39,12 +39,12 @@ class Stories(Task):
 
     type: Literal["stories"] = "stories"
     kinds: tuple[Kind, ...] = tuple(SHAPES)
-    min_steps: int = Field(1, ge=1, le=4)
-    max_steps: int = Field(4, ge=1, le=4)
-    largest: int = Field(60, ge=20, le=999)  # no number in a story or in its right solution exceeds this
-    train: int = Field(7473, ge=1)  # sizes of the splits
-    validation: int = Field(1000, ge=1)
-    test: int = Field(1319, ge=1)
+    min_steps: int = Field(default=1, ge=1, le=4)
+    max_steps: int = Field(default=4, ge=1, le=4)
+    largest: int = Field(default=40, ge=20, le=999)  # no number in a story or in its right solution exceeds this
+    train: int = Field(default=7473, ge=1)  # sizes of the splits
+    validation: int = Field(default=1000, ge=1)
+    test: int = Field(default=1319, ge=1)
 
     @model_validator(mode="after")
     def _kinds_can_have_such_steps(self) -> Stories:

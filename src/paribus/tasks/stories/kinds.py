@@ -1,136 +1,24 @@
-"""The kinds of story: each builder draws names, things, phrasing and numbers, and returns the story with its program."""
+"""The kinds of story: each builder draws names, things, phrasing and numbers, and writes story and program together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from paribus.tasks.stories.worked import Draws, Kind, Operation, Ref, Step, Story, compute
+from paribus.tasks.stories.sheet import Sheet, ask, choose, events
+from paribus.tasks.stories.worked import Draws, Kind, Ref, Story
 
-GIRLS = ("Mia", "Ana", "Zoe", "Eva", "Lily", "Nora", "Ruth", "Ivy")
-BOYS = ("Tom", "Ben", "Sam", "Leo", "Max", "Omar", "Hugo", "Finn")
-THINGS = (
-    "apples", "pears", "plums", "books", "pens", "cups", "coins", "cards", "shells", "stones", "stickers", "marbles",
-    "toys", "eggs", "cookies", "flowers", "balls", "beads", "stamps", "buttons",
-)  # fmt: skip
 HOLDERS = (("box", "boxes"), ("bag", "bags"), ("basket", "baskets"), ("jar", "jars"), ("tray", "trays"))
 PRICED = (("pen", "pens"), ("book", "books"), ("cup", "cups"), ("ball", "balls"), ("toy", "toys"), ("card", "cards"))
 TIMES = (("day", "days"), ("hour", "hours"), ("week", "weeks"))
 WORK = (("reads", "pages"), ("makes", "cups"), ("paints", "tiles"), ("picks", "plums"), ("bakes", "cookies"))
 
-
-class Person(NamedTuple):
-    """Somebody in a story."""
-
-    name: str
-    she: str
-
-
-class Cast(NamedTuple):
-    """Three different people and what the story counts: `other` is compared with `who`, `friend` only gives and takes."""
-
-    who: Person
-    other: Person
-    friend: Person
-    things: str
-
-
-PEOPLE = tuple(Person(name, "she") for name in GIRLS) + tuple(Person(name, "he") for name in BOYS)
-
-
-@dataclass
-class Sheet:
-    """A story under construction: sentences so far, steps so far, and the value of what is being counted."""
-
-    draws: Draws
-    largest: int
-    sentences: list[str] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    values: list[int] = field(default_factory=list)
-
-    def tell(self, *phrasings: str) -> None:
-        """Add one of the phrasings."""
-        self.sentences.append(self.draws.choice(phrasings))
-
-    def step(
-        self, operation: Operation, left: int | Ref, right: int | Ref, say: str, trap: Operation | str | None = None
-    ) -> Ref:
-        """Add a step and return its result."""
-        a, b = self.value(left), self.value(right)
-        self.steps.append(Step(operation, left, right, say, trap))  # type: ignore[arg-type]
-        self.values.append(compute(operation, a, b))
-        return Ref(len(self.values) - 1)
-
-    def value(self, operand: int | Ref) -> int:
-        return self.values[operand.step] if isinstance(operand, Ref) else operand
-
-    def number(self, low: int, high: int) -> int:
-        """A number in low..high, no larger than the knob allows."""
-        return self.draws.between(low, max(low, min(high, self.largest)))
-
-    def product(self) -> tuple[int, int]:
-        """Two factors of 2..9 whose product the knob allows."""
-        left = self.number(2, min(9, self.largest // 2))
-        return left, self.number(2, min(9, self.largest // left))
-
-
 Build = Callable[[Sheet, int], None]
-
-
-def events(sheet: Sheet, cast: Cast, count: int | Ref, n: int, named: bool = False) -> int | Ref:
-    """Let `n` things happen to what `cast.who` has, one step each, and return what is left.
-
-    `named`: say the name first, where a pronoun could mean somebody else.
-    """
-    who, friend, things = cast.who.name, cast.friend.name, cast.things
-    for _ in range(n):
-        have = sheet.value(count)
-        room = sheet.largest - have
-        gain = room >= 2 and (have < 4 or sheet.draws.chance(0.5))
-        k = sheet.number(2, min(20, room if gain else have - 1))
-        he = who if named else cast.who.she
-        he_ = who if named else cast.who.she.capitalize()
-        named = sheet.draws.chance(0.25)  # the friend acts
-        if gain and named:
-            sheet.tell(f"{friend} gives {who} {k} more.", f"Then {friend} brings {k} more {things} for {who}.")
-        elif named:
-            sheet.tell(f"{friend} takes {k} of them.", f"Then {friend} gets {k} {things} from {who}.")
-        elif gain:
-            sheet.tell(
-                f"{he_} buys {k} more.",
-                f"{he_} finds {k} more {things}.",
-                f"Then {he} gets {k} more from {friend}.",
-                f"Later {he} picks up {k} more {things}.",
-            )
-        else:
-            sheet.tell(
-                f"{he_} gives {k} to {friend}.",
-                f"{he_} loses {k} of them.",
-                f"Then {he} sells {k} {things}.",
-                f"Later {he} gives away {k} {things}.",
-            )
-        count = sheet.step("+" if gain else "-", count, k, f"Now {who} has {{}} {things}.")
-    return count
-
-
-def ask(sheet: Sheet, cast: Cast) -> None:
-    sheet.tell(
-        f"How many {cast.things} does {cast.who.name} have now?",
-        f"How many {cast.things} does {cast.who.name} have in the end?",
-        f"How many {cast.things} has {cast.who.name} got now?",
-    )
-
-
-def choose(sheet: Sheet) -> Cast:
-    first, second = sheet.draws.pair(PEOPLE)
-    third = sheet.draws.choice([p for p in PEOPLE if p not in (first, second)])
-    return Cast(first, second, third, sheet.draws.choice(THINGS))
 
 
 def chain(sheet: Sheet, n: int) -> None:
     cast = choose(sheet)
-    who, other, things = cast.who, cast.other, cast.things
+    who, things = cast.who, cast.things
     start = sheet.number(5, sheet.largest * 2 // 3)
     sheet.tell(f"{who.name} has {start} {things}.", f"At first {who.name} has {start} {things}.")
     events(sheet, cast, start, n)
@@ -139,7 +27,7 @@ def chain(sheet: Sheet, n: int) -> None:
 
 def groups(sheet: Sheet, n: int) -> None:
     cast = choose(sheet)
-    who, other, things = cast.who, cast.other, cast.things
+    who, things = cast.who, cast.things
     holder, holders = sheet.draws.choice(HOLDERS)
     a, b = sheet.product()
     sheet.tell(
@@ -172,7 +60,7 @@ def compare(sheet: Sheet, n: int) -> None:
     who, other, things = cast.who, cast.other, cast.things
     base = sheet.number(5, sheet.largest * 2 // 3)
     more = sheet.draws.chance(0.5)
-    k = sheet.number(2, min(20, sheet.largest - base if more else base - 1))
+    k = sheet.number(2, min(sheet.small, sheet.largest - base if more else base - 1))
     sheet.tell(f"{other.name} has {base} {things}.")
     word = "more" if more else "fewer"
     sheet.tell(
@@ -189,7 +77,7 @@ def inverse(sheet: Sheet, n: int) -> None:
     who, other, things = cast.who, cast.other, cast.things
     base = sheet.number(5, sheet.largest * 2 // 3)
     more = sheet.draws.chance(0.5)
-    k = sheet.number(2, min(20, base - 1 if more else sheet.largest - base))
+    k = sheet.number(2, min(sheet.small, base - 1 if more else sheet.largest - base))
     sheet.tell(f"{other.name} has {base} {things}.")
     word = "more" if more else "fewer"
     sheet.tell(f"{other.name} has {k} {word} {things} than {who.name}.", f"That is {k} {word} than {who.name} has.")
@@ -229,7 +117,7 @@ def together(sheet: Sheet, n: int) -> None:
     who, other, things = cast.who, cast.other, cast.things
     base = sheet.number(4, sheet.largest * 2 // 5)
     more = sheet.draws.chance(0.5)
-    k = sheet.number(2, min(20, sheet.largest - 2 * base if more else base - 1))
+    k = sheet.number(2, min(sheet.small, sheet.largest - 2 * base if more else base - 1))
     sheet.tell(f"{other.name} has {base} {things}.")
     sheet.tell(f"{who.name} has {k} {'more' if more else 'fewer'} than {other.name}.")
     count: int | Ref = sheet.step("+" if more else "-", base, k, f"{who.name} has {{}} {things}.")
@@ -243,18 +131,18 @@ def together(sheet: Sheet, n: int) -> None:
 
 def money(sheet: Sheet, n: int) -> None:
     who = choose(sheet).who
-    (thing, things), (other, others) = sheet.draws.pair(PRICED)
+    (thing, things), (other, _) = sheet.draws.pair(PRICED)
     a, b = sheet.product()
     sheet.tell(f"A {thing} costs {a} dollars.", f"Each {thing} costs {a} dollars.")
     cost = sheet.step("*", a, b, f"The {things} cost {{}} dollars.")
     if n > 2:
-        extra = sheet.number(2, min(20, sheet.largest - sheet.value(cost)))
+        extra = sheet.number(2, min(sheet.small, sheet.largest - sheet.value(cost)))
         sheet.tell(f"A {other} costs {extra} dollars.")
         sheet.tell(f"{who.name} buys {b} {things} and a {other}.")
         cost = sheet.step("+", cost, extra, "In all this costs {} dollars.")
     else:
         sheet.tell(f"{who.name} buys {b} {things}.", f"{who.name} wants {b} {things}.")
-    paid = sheet.value(cost) + sheet.number(1, min(20, sheet.largest - sheet.value(cost)))
+    paid = sheet.value(cost) + sheet.number(1, min(sheet.small, sheet.largest - sheet.value(cost)))
     sheet.tell(f"{who.she.capitalize()} pays with {paid} dollars.")
     sheet.tell(f"How much change does {who.name} get?", f"How many dollars does {who.name} get back?")
     sheet.step("-", paid, cost, f"{who.name} gets {{}} dollars back.", "skip")
@@ -275,7 +163,7 @@ def share(sheet: Sheet, n: int) -> None:
     rest = sheet.step("-", start, gone, f"The rest is {{}} {things}.")
     each = sheet.step("/", rest, friends, f"Each friend gets {{}} {things}.", "-")
     if n > 2:
-        have = sheet.number(2, min(20, sheet.largest - sheet.value(each)))
+        have = sheet.number(2, min(sheet.small, sheet.largest - sheet.value(each)))
         sheet.tell(f"Each friend had {have} before.")
         sheet.step("+", each, have, f"Now each has {{}} {things}.")
     sheet.tell(f"How many {things} does each friend {'have now' if n > 2 else 'get'}?")
@@ -313,7 +201,7 @@ def missing(sheet: Sheet, n: int) -> None:
     gone: list[int] = []
     sheet.tell(f"{who.name} had some {things}.", f"At first {who.name} had some {things}.")
     for _ in range(n):
-        k = sheet.number(2, min(20, sheet.largest - sheet.value(count)))
+        k = sheet.number(2, min(sheet.small, sheet.largest - sheet.value(count)))
         count = sheet.step("+", count, k, f"Before that {who.name} had {{}} {things}.", "-")
         gone.append(k)
     for k in reversed(gone):

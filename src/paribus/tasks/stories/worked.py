@@ -86,14 +86,14 @@ class Story:
 class Mistakes(Part):
     """Rates of the mistakes in demonstrations; each step draws for itself, and a mistake carries through to the end."""
 
-    skip: float = Field(0.0, ge=0, le=1)  # a step that continues from an earlier one is left out
-    slip: float = Field(0.0, ge=0, le=1)  # per number given in the story: copied wrong by one
-    trap: float = Field(0.0, ge=0, le=1)  # a step's typical mistake is made, in kinds that `hard` does not name
+    skip: float = Field(default=0.0, ge=0, le=1)  # a step that continues from an earlier one is left out
+    slip: float = Field(default=0.0, ge=0, le=1)  # per number given in the story: copied wrong by one
+    trap: float = Field(default=0.0, ge=0, le=1)  # a step's typical mistake is made, in kinds that `hard` does not name
     hard: Mapping[Kind, float] = Field(default_factory=dict)  # the same for the named kinds
 
 
 def compute(operation: Operation, left: int, right: int) -> int:
-    """Natural-number arithmetic: exact for right solutions; after a mistake, `-` is the distance and `/` rounds down."""
+    """Arithmetic of natural numbers: exact in right solutions; after a mistake `-` is the distance, `/` rounds down."""
     if operation == "+":
         return left + right
     if operation == "-":

@@ -1,0 +1,1 @@
+"""Training that needs no rollouts: supervised fine-tuning on demonstrations."""

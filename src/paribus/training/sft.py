@@ -1,0 +1,273 @@
+"""Supervised fine-tuning: `paribus sft RECIPE.toml` makes the embedded base model from demonstrations."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from pydantic import Field, model_validator
+
+from paribus.engines.checkpoint import restore_tensors, write_tensors
+from paribus.engines.local import LocalSampler
+from paribus.engines.optim import Optimizer, lr_scale
+from paribus.engines.protocols import SamplingPlan
+from paribus.engines.scoring import before, micro_batches, token_scores
+from paribus.errors import ConfigError, RunError
+from paribus.models import chat, hf, tiny
+from paribus.part import Part, dump, load, read_toml
+from paribus.settings import MachineSpec, ModelSpec, OptimSpec
+from paribus.store import checkpoint, files
+from paribus.store.provenance import package_versions, value_hash
+from paribus.tasks.base import Split
+from paribus.tasks.grading import Item
+from paribus.tasks.stories import Mistakes, Stories
+from paribus.types import Key, Problem, Prompt, Stop
+
+RECIPE = "recipe.json"
+CHECKPOINTS = "checkpoints"
+HEARTBEAT = 10.0  # seconds between progress lines
+
+Progress = Callable[[str], None]
+
+
+class Measure(Part):
+    """How the finished model is measured: greedy, and several samples a problem at temperature 1."""
+
+    split: Split = "test"
+    samples: int = Field(default=8, ge=1)
+    max_response: int = Field(default=96, ge=1)  # tokens
+
+
+class SftSpec(Part):
+    """A recipe: the network, the demonstrations and the training; everything that the result depends on."""
+
+    name: str
+    seed: int = 0
+    steps: int = Field(ge=1)  # updates
+    rows: int = Field(ge=1)  # demonstrations per update
+    save_every: int = Field(default=100, ge=1)  # steps
+    model: tiny.TinySpec = tiny.TinySpec()
+    task: Stories = Stories()
+    mistakes: Mistakes = Mistakes()
+    optim: OptimSpec
+    measure: Measure = Measure()
+    machine: MachineSpec = MachineSpec(device="cpu")
+
+    @model_validator(mode="after")
+    def _no_loop_around_a_step(self) -> SftSpec:
+        if self.optim.epochs != 1 or self.optim.minibatch_prompts is not None:
+            raise ValueError("optim.epochs and optim.minibatch_prompts mean nothing here: set steps and rows")
+        return self
+
+
+class Example(NamedTuple):
+    """A prompt with its response as ids; the response, its end marker included, starts at `start`."""
+
+    ids: tuple[int, ...]
+    start: int
+
+
+class Step(NamedTuple):
+    """What one update reports: the mean loss of its response tokens, and the gradient norm before clipping."""
+
+    loss: float
+    norm: float
+
+
+def make_example(tokenizer: Any, messages: chat.Messages, answer: str) -> Example:
+    """Return prompt and answer as ids, closed by exactly one end marker, wherever it comes from."""
+    prompt = chat.encode(tokenizer, messages)
+    response = list(tokenizer(answer, add_special_tokens=False).input_ids)
+    if response[-1:] != [tokenizer.eos_token_id]:
+        response.append(tokenizer.eos_token_id)
+    return Example((*prompt, *response), len(prompt))
+
+
+def collate(examples: Sequence[Example], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return right-padded ids `[B, T]` and the mask `[B, T]` of response tokens.
+
+    As everywhere, index t speaks about token t: the first answer token is trained, predicted from the prompt's last.
+    """
+    width = max(len(e.ids) for e in examples)
+    tokens = torch.tensor([[*e.ids, *[pad_id] * (width - len(e.ids))] for e in examples])
+    mask = torch.tensor([[e.start <= t < len(e.ids) for t in range(width)] for e in examples])
+    return tokens, mask
+
+
+def rows_of_step(problems: int, rows: int, seed: int, step: int) -> list[tuple[int, int]]:
+    """Return (epoch, problem index) of each row of a step: epoch after epoch, each a fresh permutation."""
+    places = (divmod(step * rows + i, problems) for i in range(rows))
+    return [(epoch, _permutation(problems, seed, epoch)[place]) for epoch, place in places]
+
+
+@functools.lru_cache(maxsize=2)
+def _permutation(problems: int, seed: int, epoch: int) -> list[int]:
+    rng = np.random.Generator(np.random.Philox(Key(seed, "order", epoch).hash()))
+    return rng.permutation(problems).tolist()
+
+
+class Trainer:
+    """The network under training; a step is a pure function of the recipe, the step's number and the state before."""
+
+    def __init__(self, spec: SftSpec) -> None:
+        self.spec = spec
+        self.problems = spec.task.problems("train")
+        self.tokenizer = tiny.build_tokenizer([t for p in self.problems for t in (p.question, p.solution)], spec.model)
+        self.model = tiny.build_model(spec.model, self.tokenizer, Key(spec.seed, "init").hash())
+        self.optimizer = Optimizer([(self.model.named_parameters(), spec.optim.lr)], spec.optim)
+
+    def examples(self, step: int) -> list[Example]:
+        """The demonstrations of a step, each with mistakes of its own."""
+        spec, out = self.spec, []
+        for epoch, index in rows_of_step(len(self.problems), spec.rows, spec.seed, step):
+            problem = self.problems[index]
+            key = Key(spec.seed, "demonstration", epoch, problem.id)
+            answer = spec.task.demonstration(problem, key, spec.mistakes)
+            out.append(make_example(self.tokenizer, spec.task.messages(problem), answer))
+        return out
+
+    def step(self, step: int) -> Step:
+        """One update by the mean over all response tokens of the step, however it is cut into micro-batches."""
+        examples = self.examples(step)
+        total = sum(len(e.ids) - e.start for e in examples)
+        loss = 0.0
+        for places in micro_batches([len(e.ids) for e in examples], self.spec.machine.micro_tokens):
+            tokens, mask = collate([examples[i] for i in places], self.tokenizer.pad_token_id)
+            hidden = before(self.model.base_model, tokens, mask)
+            logp, _ = token_scores(hidden, self.model.lm_head, tokens[mask], 1.0, "none")
+            share = -logp.sum() / total
+            share.backward()
+            self.optimizer.collect()
+            loss += share.item()
+        norm = self.optimizer.step(lr_scale(self.spec.optim, step, self.spec.steps))
+        return Step(loss, norm)
+
+    def save(self, folder: Path) -> None:
+        write_tensors(folder / "model.safetensors", dict(self.model.named_parameters()))
+        self.optimizer.save(folder / "optimizer.safetensors")
+
+    def restore(self, folder: Path) -> None:
+        restore_tensors(folder / "model.safetensors", dict(self.model.named_parameters()))
+        self.optimizer.restore(folder / "optimizer.safetensors")
+
+
+def run(path: str | Path, out: Path, *, progress: Progress) -> Path:
+    """Train and measure by the recipe at `path`; write a Hugging Face folder with `recipe.json` to `out`.
+
+    May be stopped at any moment (Ctrl-C, kill): the same call goes on from the last checkpoint, bit for bit.
+    Returns `out`. Raises ConfigError when `out` holds anything else than this recipe's work.
+    """
+    spec = load(SftSpec, read_toml(path), where=str(path))
+    identity = value_hash(dump(spec))
+    if _finished(out, identity):
+        progress(f"{out}: made by this very recipe already; nothing to do")
+        return out
+    if spec.machine.threads is not None:
+        torch.set_num_threads(spec.machine.threads)
+    trainer = Trainer(spec)
+    loss = _train(trainer, out / CHECKPOINTS, identity, progress)
+    measured = measure(trainer, progress)
+    record = {
+        "identity": identity,
+        "recipe": dump(spec),
+        "parameters": sum(p.numel() for p in trainer.model.parameters()),
+        "final_loss": loss,
+        "measured": measured,
+        "packages": package_versions(),
+    }
+
+    def write(folder: Path) -> None:
+        hf.save_model(trainer.model, trainer.tokenizer, folder)
+        files.write_json(folder / RECIPE, record)
+
+    files.replace_folder(out, write)  # the checkpoints go with the folder's former content
+    progress(f"{spec.name}: " + ", ".join(f"{name} {value}" for name, value in measured.items()))
+    return out
+
+
+def _finished(out: Path, identity: str) -> bool:
+    """Say whether `out` is this recipe's finished work; refuse a folder that holds anything but its checkpoints."""
+    if (out / RECIPE).is_file() and files.read_json(out / RECIPE).get("identity") == identity:
+        return True
+    if out.is_dir() and any(p.name != CHECKPOINTS for p in out.iterdir()):
+        raise ConfigError(f"{out}: holds something else already; give another folder with --out, or remove it")
+    return False
+
+
+def _train(trainer: Trainer, folder: Path, identity: str, progress: Progress) -> float:
+    """Take the steps that are left; return the last step's loss."""
+    spec = trainer.spec
+    found = checkpoint.latest_good(folder)
+    for warning in found.warnings:
+        progress(warning)
+    loss = float("nan")
+    if found.path is not None:
+        if found.state["identity"] != identity:
+            raise ConfigError(f"{folder}: checkpoints of another recipe; give another folder with --out, or remove it")
+        trainer.restore(found.path)
+        loss = found.state["loss"]
+        progress(f"{spec.name}: resuming after step {found.step}")
+    begun = spoken = time.perf_counter()
+    for step in range(found.step, spec.steps):
+        loss, norm = trainer.step(step)
+        done, now = step + 1, time.perf_counter()
+        if not np.isfinite(norm):
+            raise RunError(f"step {done}: the gradient is not finite (loss {loss}): lower optim.lr")
+        if now - spoken >= HEARTBEAT or done == spec.steps:
+            left = (now - begun) / (done - found.step) * (spec.steps - done)
+            progress(f"{spec.name}: step {done}/{spec.steps}  loss {loss:.3f}  left about {left:.0f} s")
+            spoken = now
+        if done % spec.save_every == 0 or done == spec.steps:
+            checkpoint.commit(folder, done, 2, trainer.save, {"identity": identity, "loss": loss})
+    return loss
+
+
+def measure(trainer: Trainer, progress: Progress) -> dict[str, float | int | str]:
+    """Return accuracy of the network: greedy, and of samples at temperature 1 (their mean, and pass@k)."""
+    spec = trainer.spec
+    plan = spec.measure
+    stops = hf.stop_ids(trainer.model, trainer.tokenizer)
+    loaded = hf.LoadedModel(
+        trainer.model, trainer.tokenizer, ModelSpec(path=spec.name), spec.name, stops, trainer.tokenizer.pad_token_id
+    )
+    sampler = LocalSampler(loaded, decode_rows=spec.machine.decode_rows)
+    problems = spec.task.problems(plan.split)
+    room = spec.model.context - plan.max_response
+    prompts = []
+    for problem in problems:
+        prompt = chat.make_prompt(trainer.tokenizer, problem.id, spec.task.messages(problem), room, "error")
+        assert prompt is not None  # "error" drops nothing
+        prompts.append(prompt)
+    progress(f"{spec.name}: measuring on {len(problems)} problems of the {plan.split} split")
+    greedy = _score(spec, sampler, problems, prompts, samples=1, temperature=0.0)
+    sampled = _score(spec, sampler, problems, prompts, samples=plan.samples, temperature=1.0)
+    return {
+        "split": plan.split,
+        "problems": len(problems),
+        "greedy": round(float(greedy.mean()), 4),
+        "sampled": round(float(sampled.mean()), 4),
+        f"pass@{plan.samples}": round(float(sampled.max(1).mean()), 4),
+    }
+
+
+def _score(
+    spec: SftSpec,
+    sampler: LocalSampler,
+    problems: Sequence[Problem],
+    prompts: Sequence[Prompt],
+    *,
+    samples: int,
+    temperature: float,
+) -> np.ndarray:
+    """Return the scores `[problems, samples]`."""
+    plan = SamplingPlan(samples=samples, max_tokens=spec.measure.max_response, temperature=temperature)
+    rollout = sampler.sample(prompts, plan, Key(spec.seed, "eval"))
+    golds = [p.gold for p in problems for _ in range(samples)]
+    rows = zip(rollout.text, golds, (stop is not Stop.EOS for stop in rollout.stop), strict=True)
+    verdicts = spec.task.grader.grade_many([Item(*row) for row in rows])
+    return np.array([v.score for v in verdicts]).reshape(len(problems), samples)
