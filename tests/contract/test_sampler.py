@@ -1,4 +1,4 @@
-"""What every sampler promises, and what only a real model can show: greedy equals generate, log-probs equal the learner's."""
+"""What every sampler promises, and what only a model can show: greedy is generate, log-probs are the learner's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from toymodels import BOS, EOS, FAMILIES, LETTERS, PAD, TURN, gpt2, llama, loaded, prompts
 
 from paribus.batch import Rollout
 from paribus.engines.learner import TorchLearner
@@ -18,6 +17,7 @@ from paribus.errors import ConfigError
 from paribus.models.decoder import Decoder, LlamaDecoder
 from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
 from paribus.types import Key, Stop
+from toymodels import BOS, EOS, FAMILIES, LETTERS, PAD, TURN, gpt2, llama, loaded, prompts
 
 PROMPTS = prompts([3, 9, 1, 7, 7])
 PLAN = SamplingPlan(samples=3, max_tokens=12)

@@ -1,4 +1,4 @@
-"""The learner: one update whatever its micro-batches, counts of updates, warm-up, clips, bfloat16, bit-exact restore."""
+"""The learner: one update whatever its micro-batches, update counts, warm-up, clips, bfloat16, bit-exact restore."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from toymodels import FAMILIES, gpt2, llama, loaded, prompts
 
 from paribus.batch import Batch, Loss, Mean, Rollout, Scores, Signal, Totals, select
 from paribus.engines.learner import TorchLearner
@@ -20,6 +19,7 @@ from paribus.errors import CheckpointError, ConfigError
 from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
 from paribus.tensors import keep
 from paribus.types import Key
+from toymodels import FAMILIES, gpt2, llama, loaded, prompts
 
 KEY = Key(3, "shuffle", step=0)
 
@@ -115,9 +115,10 @@ def test_any_micro_batches_give_the_same_update(family: str, critic: CriticPart 
 
 
 def test_in_double_precision_the_law_holds_to_1e_10() -> None:
+    """On GPT-2: the norm of Llama rounds to float32 inside, whatever the dtype of the model."""
     grads = []
     for micro in (1, 40, 10_000):
-        learner = make(llama().double(), CriticPart(), micro=micro)
+        learner = make(gpt2().double(), CriticPart(), micro=micro)
         batch, signal = graded(roll(learner.model), learner)
         doubles = [None if x is None else x.double() for x in signal]
         learner.update(batch, Signal(*doubles), TokenMeanObjective(CriticPart()), KEY)  # type: ignore[arg-type]
@@ -416,7 +417,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_schedule_needs_its_end() -> None:
-    with pytest.raises(ConfigError, match="budget.steps"):
+    with pytest.raises(ConfigError, match=r"budget\.steps"):
         TorchLearner(
             loaded(llama()),
             optim=OptimSpec(lr=1e-3, schedule="linear"),

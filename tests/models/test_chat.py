@@ -1,17 +1,17 @@
-"""Prompts: exactly one BOS where there should be one, template applied once, long prompts by policy, exact text back."""
+"""Prompts: one BOS where there should be one, template applied once, long prompts by policy, exact text back."""
 
 from __future__ import annotations
 
 import pytest
 from tokenizers.processors import TemplateProcessing
-from toymodels import BOS, EOS, TURN, tokenizer
 
 from paribus.errors import DataError
 from paribus.models.chat import decode_responses, encode, make_prompt
+from toymodels import BOS, EOS, TURN, tokenizer
 
 ASK = [{"role": "user", "content": "1+1"}]
-WITH_BOS = "{{ bos_token }}{% for m in messages %}{{ m['content'] }}<turn>{% endfor %}{% if add_generation_prompt %}>{% endif %}"
 PLAIN = "{% for m in messages %}{{ m['content'] }}<turn>{% endfor %}{% if add_generation_prompt %}>{% endif %}"
+WITH_BOS = "{{ bos_token }}" + PLAIN
 
 
 def adding_bos(template: str | None = None) -> object:

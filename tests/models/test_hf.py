@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from toymodels import BOS, EOS, TURN, gpt2, llama, tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma2ForCausalLM
 
 from paribus.errors import ModelError
 from paribus.models import gguf
 from paribus.models.hf import check_head, load_model, save_model
 from paribus.settings import ModelSpec
+from toymodels import BOS, EOS, TURN, gpt2, llama, tokenizer
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ def test_dtype_is_as_declared(folder: Path) -> None:
 def test_a_folder_without_tokenizer_is_refused(folder: Path) -> None:
     for file in folder.glob("tokenizer*"):
         file.unlink()
-    with pytest.raises(ModelError, match="no tokenizer .*copy the tokenizer files"):
+    with pytest.raises(ModelError, match=r"no tokenizer .*copy the tokenizer files"):
         load(folder)
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no config.json"):
+    with pytest.raises(ModelError, match=r"no config\.json"):
         load(tmp_path)
     with pytest.raises(ModelError, match="no such model folder"):
         load(tmp_path / "absent")

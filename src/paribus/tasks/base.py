@@ -23,8 +23,8 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 _PLACEHOLDER = re.compile(r"(\\[A-Za-z]+)?\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-MARKER_PROMPT = '{question}\n\nLet\'s think step by step and write the final answer after "####".'
-BOXED_PROMPT = "{question}\n\nLet's think step by step and put the final answer within \\boxed{}."
+MARKER_PROMPT = '{question}\nLet\'s think step by step and write the final answer after "####".'
+BOXED_PROMPT = "{question}\nLet's think step by step and put the final answer within \\boxed{}."
 
 
 class Task(Part):

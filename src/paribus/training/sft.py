@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from paribus.engines.checkpoint import restore_tensors, write_tensors
 from paribus.engines.local import LocalSampler
 from paribus.engines.optim import Optimizer, lr_scale
 from paribus.engines.protocols import SamplingPlan
-from paribus.engines.scoring import before, micro_batches, token_scores
+from paribus.engines.scoring import plainly_before, token_scores
 from paribus.errors import ConfigError, RunError
 from paribus.models import chat, hf, tiny
 from paribus.part import Part, dump, load, read_toml
@@ -99,6 +99,15 @@ def collate(examples: Sequence[Example], pad_id: int) -> tuple[torch.Tensor, tor
     return tokens, mask
 
 
+def micro_batches(examples: Sequence[Example], budget: int) -> Iterator[list[int]]:
+    """Cut the rows into forwards of at most `budget` padded tokens (a longer row goes alone), longest first."""
+    order = sorted(range(len(examples)), key=lambda i: (-len(examples[i].ids), i))
+    while order:
+        size = max(1, budget // len(examples[order[0]].ids))
+        yield order[:size]
+        order = order[size:]
+
+
 def rows_of_step(problems: int, rows: int, seed: int, step: int) -> list[tuple[int, int]]:
     """Return (epoch, problem index) of each row of a step: epoch after epoch, each a fresh permutation."""
     places = (divmod(step * rows + i, problems) for i in range(rows))
@@ -136,9 +145,9 @@ class Trainer:
         examples = self.examples(step)
         total = sum(len(e.ids) - e.start for e in examples)
         loss = 0.0
-        for places in micro_batches([len(e.ids) for e in examples], self.spec.machine.micro_tokens):
+        for places in micro_batches(examples, self.spec.machine.micro_tokens):
             tokens, mask = collate([examples[i] for i in places], self.tokenizer.pad_token_id)
-            hidden = before(self.model.base_model, tokens, mask)
+            hidden = plainly_before(self.model.base_model, tokens, mask)
             logp, _ = token_scores(hidden, self.model.lm_head, tokens[mask], 1.0, "none")
             share = -logp.sum() / total
             share.backward()
