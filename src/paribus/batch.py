@@ -105,7 +105,7 @@ class Mean:
     def merge(self, other: Mean) -> Mean:
         return Mean(self.sum + other.sum, self.count + other.count)
 
-    def row(self) -> dict[str, float]:
+    def row(self) -> dict[str, float | None]:
         return {"sum": float(self.sum), "count": float(self.count)}
 
     @property
@@ -127,7 +127,7 @@ class Max:
             return self
         return Max(max(float(self.max), float(other.max)), self.count + other.count)
 
-    def row(self) -> dict[str, float]:
+    def row(self) -> dict[str, float | None]:
         return {"max": float(self.max), "count": float(self.count)}
 
     @property
@@ -146,7 +146,7 @@ class Moments:
     def merge(self, other: Moments) -> Moments:
         return Moments(self.sum + other.sum, self.square + other.square, self.count + other.count)
 
-    def row(self) -> dict[str, float]:
+    def row(self) -> dict[str, float | None]:
         return {"sum": float(self.sum), "square": float(self.square), "count": float(self.count)}
 
     @property

@@ -24,12 +24,12 @@ class RolloutSpec(Part):
     prompts_per_step: int = Field(ge=1)
     samples_per_prompt: int = Field(ge=1)
     max_prompt: int = Field(default=512, ge=1)  # tokens
-    overlong: Literal["error", "drop", "cut"] = (
-        "error"  # a longer prompt stops the run, is dropped (counted), or cut left
-    )
+    overlong: Literal["error", "drop", "cut"] = "error"  # a longer prompt stops the run, is dropped, or is cut left
     max_response: int = Field(ge=1)  # tokens; also the horizon of constant-length aggregation
     temperature: float = Field(default=1.0, gt=0)
-    top_p: Literal[1.0] = 1.0  # training refuses truncated sampling: the learner's log-probs are of the full softmax
+    top_p: float = Field(
+        default=1.0, ge=1, le=1
+    )  # training refuses truncated sampling: log-probs are of the full softmax
 
 
 class OptimSpec(Part):
@@ -65,7 +65,7 @@ class Budget(Part):
 class EvalSpec(Part):
     """One evaluation suite: the same harness for the base and for every arm."""
 
-    split: str = "test"
+    split: Literal["train", "validation", "test"] = "test"
     limit: int | None = Field(default=None, ge=1)  # first n problems; None: all
     samples: int = Field(default=1, ge=1)
     temperature: float = Field(default=0.0, ge=0)  # 0: greedy

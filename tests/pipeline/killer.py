@@ -1,7 +1,7 @@
 """Run one arm and die by SIGKILL at a chosen moment: `python killer.py EXP ROOT ARM [WHERE STEP CALL]`.
 
-WHERE is `rollout`, `update` or `save`; the kill comes inside step STEP, at the CALL-th token or micro-batch of that phase
-(for `save`: with the CALL-th file half written).
+WHERE is `rollout`, `update` or `save`; the kill comes inside step STEP, at the CALL-th token or micro-batch of that
+phase (for `save`: with the CALL-th file half written).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paribus.algorithms import GroupMean, find
-from paribus.batch import Max
+from paribus.batch import Max, Stats
 from paribus.engines.scripted import ScriptedLearner, ScriptedSampler
 from paribus.errors import RunError
 from paribus.experiment import Setting
@@ -189,8 +189,12 @@ def test_a_full_disk_while_saving_leaves_the_old_checkpoint(tmp_path: Path, monk
 def test_a_streak_of_non_finite_updates_ends_the_run(tmp_path: Path) -> None:
     run = session(tmp_path, setting())
     real = run.learner.update
-    run.learner.update = lambda *a: real(*a) | {"nonfinite_streak": Max(float(max(0, run.step - 1)))}  # type: ignore[method-assign]
-    with pytest.raises(RunError, match="limit.nonfinite_streak"):
+
+    def update(*arguments: Any) -> Stats:
+        return real(*arguments) | {"nonfinite_streak": Max(float(max(0, run.step - 1)))}
+
+    run.learner.update = update  # type: ignore[method-assign]
+    with pytest.raises(RunError, match=r"limit\.nonfinite_streak"):
         run.setting = replace(run.setting, **{"limit.nonfinite_streak": 3})
         train(run)
     assert len(rows(run)) == 5

@@ -110,7 +110,7 @@ def test_mixed_rewards_move_the_weights_and_the_folder_reloads(smollm2: Path, tm
         for row in stored[:5]:
             question = next(r["question"] for i, r in enumerate(rows) if row.problem_id.endswith(f"/{i}"))
             chat = [{"role": "user", "content": f"{question} Answer with the number only."}]
-            ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=False)
+            ids = torch.tensor([tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)])
             out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, do_sample=False)
             response = out[0, ids.shape[1] :]
             ended = bool(response.numel()) and int(response[-1]) in (tokenizer.eos_token_id,)

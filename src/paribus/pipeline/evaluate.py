@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+
 from paribus.engines.protocols import Sampler, SamplingPlan
 from paribus.pipeline.score import counted, grade
 from paribus.settings import EvalSpec

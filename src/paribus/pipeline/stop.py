@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks for a stop after the step, the second stops at once; either leaves a resumable run."""
+"""Ctrl-C and SIGTERM: the first asks for a stop after the step, the second stops at once; a run stays resumable."""
 
 from __future__ import annotations
 

@@ -11,7 +11,11 @@ from paribus.types import Status, Stop
 
 SCHEMA_VERSION = 1
 
-PHASES = (
+Phase = Literal[
+    "rollout", "grade", "old_logp", "ref_logp", "values", "policy_update", "critic_update", "save", "eval", "other"
+]
+
+PHASES: tuple[Phase, ...] = (
     "rollout",
     "grade",
     "old_logp",
@@ -24,9 +28,6 @@ PHASES = (
     "other",
 )
 
-Phase = Literal[
-    "rollout", "grade", "old_logp", "ref_logp", "values", "policy_update", "critic_update", "save", "eval", "other"
-]
 RunStatus = Literal["running", "interrupted", "done", "failed"]
 StatRow = dict[str, float | None]  # {sum, count} | {max, count} | {sum, square, count}; null where it was not finite
 
