@@ -27,9 +27,7 @@ class RolloutSpec(Part):
     overlong: Literal["error", "drop", "cut"] = "error"  # a longer prompt stops the run, is dropped, or is cut left
     max_response: int = Field(ge=1)  # tokens; also the horizon of constant-length aggregation
     temperature: float = Field(default=1.0, gt=0)
-    top_p: float = Field(
-        default=1.0, ge=1, le=1
-    )  # training refuses truncated sampling: log-probs are of the full softmax
+    top_p: float = Field(default=1.0, ge=1, le=1)  # no truncation in training: log-probs are of the full softmax
 
 
 class OptimSpec(Part):

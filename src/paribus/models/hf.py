@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -14,6 +15,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from paribus.errors import ModelError
 from paribus.models import gguf, tiny
 from paribus.settings import ModelSpec
+
+# our own progress lines say what is going on; the library's bars would be torn between them
+transformers.utils.logging.disable_progress_bar()
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tekken.json")
 PROBE_LENGTH = 7  # tokens of the forward pass that checks a freshly loaded model
