@@ -1,4 +1,4 @@
-"""`make bench`: seconds per phase of a training step of each arm of an experiment, arms interleaved, on this machine."""
+"""`make bench`: seconds per phase of a training step of each arm of an experiment, interleaved, on this machine."""
 
 from __future__ import annotations
 

@@ -161,8 +161,8 @@ class Session:
         streak, limit = stats.get("nonfinite_streak"), self.setting.limit.nonfinite_streak
         if streak is not None and (streak.value or 0) >= limit:
             raise RunError(
-                f"step {self.step}: the gradient was not finite in {limit} consecutive updates (limit.nonfinite_streak): "
-                "lower optim.lr or look at the rewards; the last checkpoint is from before"
+                f"step {self.step}: the gradient was not finite in {limit} consecutive updates "
+                "(limit.nonfinite_streak): lower optim.lr or look at the rewards; the last checkpoint is from before"
             )
 
     def _time(self, tokens: int, suite: str | None = None) -> None:
