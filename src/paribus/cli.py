@@ -148,9 +148,10 @@ def doctor() -> None:
 
 
 def _report(folder: Path, out: Path | None) -> None:
-    from paribus.report import build
+    from paribus.report import build, summary
 
-    typer.echo(build(folder, out or folder / "report"))
+    page = build(folder, out or folder / "report")
+    typer.echo("\n".join(["", *summary(folder), "", str(page)]))
 
 
 def main() -> None:

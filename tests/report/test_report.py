@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paribus.errors import DataError
-from paribus.report import build, cost, figures
+from paribus.report import build, cost, figures, summary
 from paribus.report.blocks import Page, Table
 from paribus.report.examples import natural
 from paribus.report.page import page
@@ -268,3 +268,14 @@ def test_numbers_read_well() -> None:
     assert [duration(x) for x in (9.74, 222, 8.47 * 3600)] == ["9.7 s", "3 min 42 s", "8.47 h"]
     assert points(-0.01364) == "−1.36" and points(0.1364) == "+13.64"
     assert not math.isnan(float(points(0.5)))
+
+
+def test_the_terminal_summary_holds_the_report_s_own_numbers(write: Any) -> None:
+    folder = write(THREE)
+    lines = summary(folder)
+    found = content(folder)
+    assert lines[0].split()[:2] == ["ppo", "grpo"] and "grpo relative to ppo" in lines[0]
+    assert "50.00 %  50.00 %" in lines[1] and "gain over base (25.00 %)" in lines[2] and "+25.00" in lines[2]
+    wall = tables(found, "Cost")[0].rows[0]
+    assert all(cell in lines[3] for cell in wall)
+    assert lines[-len(found.verdict) :] == found.verdict

@@ -3,3 +3,4 @@
 from __future__ import annotations
 
 from paribus.report.page import build as build
+from paribus.report.summary import summary as summary
