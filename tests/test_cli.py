@@ -120,7 +120,7 @@ def test_faults_of_the_data(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"qustion": "1+1?", "answer": "2"}]
     refused(paribus("run", write(tmp_path, rows=rows), *runs), "jsonl", "question")
     rows = [{"question": "1+1?", "answer": "2"}, {"question": "1+2?", "answer": None}]
-    refused(paribus("run", write(tmp_path, rows=rows), *runs), "jsonl", "2")
+    refused(paribus("run", write(tmp_path, rows=rows), *runs), "test.jsonl, row 1:", "answer")
 
 
 def test_faults_of_the_model(tmp_path: Path) -> None:
