@@ -213,11 +213,6 @@ def test_needs_are_the_union_of_the_parts():
     assert Need.GROUP in replace(REINFORCE, keep=DropUniform()).needs
 
 
-def test_the_critic_warms_up_before_the_policy_moves():
-    assert (GRPO.policy_from_step, PPO.policy_from_step) == (0, 0)
-    assert replace(PPO, **{"critic.warmup": 5}).policy_from_step == 5
-
-
 @pytest.mark.parametrize(
     ("base", "changes", "message"),
     [

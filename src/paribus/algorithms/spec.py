@@ -68,11 +68,6 @@ class PolicyGradient(Part):
         return needs | {Need.FINAL_VALUE} if self._bootstraps else needs
 
     @property
-    def policy_from_step(self) -> int:
-        """The first step (counted from 0) that trains the policy; before it only the critic learns."""
-        return self.critic.warmup if self.critic is not None else 0
-
-    @property
     def _bootstraps(self) -> bool:
         return isinstance(self.advantage, Gae) and self.advantage.truncation == "bootstrap"
 

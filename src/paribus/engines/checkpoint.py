@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,11 @@ from paribus.errors import CheckpointError
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+    """Write a safetensors file. Raises OSError when the disk is full or the like."""
+    try:
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:  # the library wraps what the system said
+        raise OSError(errno.EIO, str(error)) from error
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:

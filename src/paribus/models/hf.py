@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,10 @@ def load_model(spec: ModelSpec, *, device: str | torch.device = "cpu", cache: Pa
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, path: str | Path) -> None:
     """Write a folder that plain transformers loads: config, generation config, safetensors, tokenizer, template."""
-    model.save_pretrained(path)
+    try:
+        model.save_pretrained(path)
+    except SafetensorError as error:  # the library wraps what the system said, as on a full disk
+        raise OSError(errno.EIO, str(error)) from error
     tokenizer.save_pretrained(path)
 
 
