@@ -33,6 +33,7 @@ path = "{model}"
 prompts_per_step = 8
 samples_per_prompt = 4
 max_response = {max_response}
+temperature = {temperature}
 [optim]
 lr = 1e-5
 [budget]
@@ -55,9 +56,10 @@ ARITHMETIC = (
 )
 
 
-def run(tmp: Path, model: Path, name: str, task: str, max_response: int) -> Path:
+def run(tmp: Path, model: Path, name: str, task: str, max_response: int, temperature: float = 1.0) -> Path:
     file = tmp / f"{name}.toml"
-    file.write_text(COMMON.format(name=name, model=model, task=task, max_response=max_response), encoding="utf-8")
+    text = COMMON.format(name=name, model=model, task=task, max_response=max_response, temperature=temperature)
+    file.write_text(text, encoding="utf-8")
     paths = run_experiment(load_experiment(file), tmp / "runs")
     page = build(paths.root, paths.root / "report")
     assert page.stat().st_size > 10_000
@@ -93,7 +95,9 @@ def test_mixed_rewards_move_the_weights_and_the_folder_reloads(smollm2: Path, tm
     rows = [{"question": f"What is {a} plus {b}?", "answer": str(a + b)} for a, b in pairs]
     for split in ("train", "test"):
         (data / f"{split}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
-    root = run(tmp_path, smollm2, "arithmetic", ARITHMETIC.format(data=data), 16)
+    root = run(
+        tmp_path, smollm2, "arithmetic", ARITHMETIC.format(data=data), 16, temperature=0.5
+    )  # at 1.0 this model rambles
     check_exactness(root)
     before = load_model(ModelSpec(path=str(smollm2)))
     start = {k: v.clone() for k, v in before.model.state_dict().items()}
