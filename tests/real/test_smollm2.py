@@ -95,9 +95,8 @@ def test_mixed_rewards_move_the_weights_and_the_folder_reloads(smollm2: Path, tm
     rows = [{"question": f"What is {a} plus {b}?", "answer": str(a + b)} for a, b in pairs]
     for split in ("train", "test"):
         (data / f"{split}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
-    root = run(
-        tmp_path, smollm2, "arithmetic", ARITHMETIC.format(data=data), 16, temperature=0.5
-    )  # at 1.0 this model rambles
+    # at temperature 1 this model rambles, and all rewards of a step may be 0
+    root = run(tmp_path, smollm2, "arithmetic", ARITHMETIC.format(data=data), 16, temperature=0.5)
     check_exactness(root)
     before = load_model(ModelSpec(path=str(smollm2)))
     start = {k: v.clone() for k, v in before.model.state_dict().items()}
