@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from paribus.errors import ParibusError
+from paribus.errors import Interrupted, ParibusError
 
 app = typer.Typer(
     help="Controlled comparisons of RL post-training algorithms for language models.",
@@ -161,6 +161,9 @@ def main() -> None:
     except ParibusError as error:
         typer.echo(f"paribus: {error}", err=True)
         sys.exit(error.code)
+    except Interrupted as stop:
+        typer.echo("paribus: stopped; the same command goes on from here", err=True)
+        sys.exit(stop.code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import signal
 from collections.abc import Iterable
 
 
@@ -32,6 +33,14 @@ class RunError(ParibusError):
     """A run that had to stop (non-finite streak, grader failures, disk full); what was saved stays usable."""
 
     code = 3
+
+
+class Interrupted(Exception):
+    """A run stopped because it was asked to, by signal `number`; what was saved is complete and resumable."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.code = 128 + number  # the shell's convention
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

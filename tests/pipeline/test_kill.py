@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import subprocess
@@ -11,40 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline_experiment import PER_EPOCH, facts, write_experiment_file
+
 ARMS = ("ppo", "grpo")
-STEPS, PER_EPOCH = 6, 3
-EXPERIMENT = f"""
-name = "kill"
-question = "does a killed run come back as if nothing had happened?"
-primary = "test:accuracy"
-seeds = [0]
-differs = ["advantage", "whiten", "critic", "shaping", "kl", "aggregate"]
-[task]
-type = "jsonl"
-path = "DATA"
-[rollout]
-prompts_per_step = 4
-samples_per_prompt = 3
-max_response = 12
-[optim]
-lr = 1e-3
-epochs = 2
-minibatch_prompts = 2
-[budget]
-steps = {STEPS}
-[save]
-every = 2
-[eval.test]
-max_response = 12
-every = 2
-[machine]
-device = "cpu"
-threads = 1
-[arm.ppo]
-base = "ppo"
-[arm.grpo]
-base = "grpo"
-"""
+STEPS = 6
 
 
 def start(file: Path, root: Path, arm: str, *trap: object) -> int:
@@ -55,22 +24,9 @@ def start(file: Path, root: Path, arm: str, *trap: object) -> int:
     return done.returncode
 
 
-def facts(run: Path) -> dict[str, str]:
-    """Hash what must be equal: step rows, evaluation rows, stored rollouts, final weights."""
-    files = [run / "steps.jsonl", run / "final" / "model.safetensors", *sorted((run / "eval").rglob("*.gz"))]
-    files += sorted((run / "rollouts").glob("*.gz"))
-    return {str(f.relative_to(run)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
-
-
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("kill")
-    rows = [{"question": f"Add {a} and {a + 3}.", "answer": str(2 * a + 3)} for a in range(PER_EPOCH * 4 + 1)]
-    for split in ("train", "test"):
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
-    file = folder / "exp.toml"
-    file.write_text(EXPERIMENT.replace("DATA", str(folder)), encoding="utf-8")
-    return file
+    return write_experiment_file(tmp_path_factory.mktemp("kill"), STEPS)
 
 
 @pytest.mark.parametrize("arm", ARMS)

@@ -13,13 +13,13 @@ import pytest
 from paribus.algorithms import GroupMean, find
 from paribus.batch import Max, Stats
 from paribus.engines.scripted import ScriptedLearner, ScriptedSampler
-from paribus.errors import RunError
+from paribus.errors import Interrupted, RunError
 from paribus.experiment import Setting
 from paribus.part import load, replace
 from paribus.pipeline.clock import Clock
 from paribus.pipeline.evaluate import evaluate
 from paribus.pipeline.session import Questions, Session
-from paribus.pipeline.stop import Interrupted, StopRequest
+from paribus.pipeline.stop import StopRequest
 from paribus.pipeline.train import train
 from paribus.settings import EvalSpec
 from paribus.store import DataInfo, ExperimentPaths, GraderInfo, RunFacts, RunWriter, checkpoint

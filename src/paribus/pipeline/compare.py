@@ -13,11 +13,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paribus.errors import ConfigError, ParibusError, RunError
+from paribus.errors import ConfigError, Interrupted, ParibusError, RunError
 from paribus.experiment import Experiment, base_config, controlled, differences, identity, run_config
 from paribus.part import diff, dump
 from paribus.pipeline.progress import Watch, clock_text
-from paribus.pipeline.stop import Interrupted
 from paribus.store import DifferenceRow, ExperimentInfo, ExperimentPaths, RunPaths, status, write_experiment
 from paribus.store.files import read_json
 

@@ -84,13 +84,10 @@ class Session:
 
     def steps(self) -> Iterator[int]:
         """Yield the index of each step to do while the budget lasts; between two steps a requested stop is obeyed."""
+        self._evaluate_where_due()  # what a stop left undone
         while self._budget_left():
             yield self.step
-            try:
-                self.stop.check()
-            except BaseException:
-                self.save()
-                raise
+            self._obey_stop()
         self.save()
 
     def prompts(self, step: int) -> list[Prompt]:
@@ -113,9 +110,7 @@ class Session:
         self._time(tokens)
         self.report("step", step=self.step, total=self.setting.total_steps, stats=stats)
         self._refuse_nonfinite(stats)
-        for suite, spec in self.setting.eval.items():
-            if spec.every is not None and self.step % spec.every == 0 and self._budget_left():
-                self.evaluate(suite)
+        self._evaluate_where_due()
         if self.step % self.setting.save.every == 0:
             self.save()
 
@@ -125,7 +120,7 @@ class Session:
 
         def tick(done: int, total: int) -> None:
             self.report("eval", suite=suite, done=done, total=total)
-            self.stop.check()
+            self._obey_stop()
 
         with self.clock("eval"):
             rows = evaluate(
@@ -145,6 +140,18 @@ class Session:
         with self.clock("save"):
             checkpoint.commit(self.paths.checkpoints, self.step, self.setting.save.keep, self.learner.save, state)
         self._saved = self.step
+
+    def _obey_stop(self) -> None:
+        """Save and stop if asked to: called between steps and in evaluations, where no step is half done."""
+        if self.stop.number is not None:
+            self.save()
+            self.stop.check()
+
+    def _evaluate_where_due(self) -> None:
+        for suite, spec in self.setting.eval.items():
+            due = spec.every is not None and self.step > 0 and self.step % spec.every == 0 and self._budget_left()
+            if due and not self.writer.has_eval(suite, self.step):
+                self.evaluate(suite)
 
     def _budget_left(self) -> bool:
         budget = self.setting.budget

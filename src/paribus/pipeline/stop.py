@@ -6,13 +6,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any
 
-
-class Interrupted(Exception):
-    """The run stopped because it was asked to; what was saved is complete and resumable."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.code = 128 + number  # the shell's convention
+from paribus.errors import Interrupted
 
 
 class StopRequest:

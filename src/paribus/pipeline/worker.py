@@ -14,14 +14,14 @@ import torch
 from paribus.algorithms import Need
 from paribus.engines.learner import TorchLearner
 from paribus.engines.local import LocalSampler
-from paribus.errors import ConfigError, DataError, ModelError, nearest
+from paribus.errors import ConfigError, DataError, Interrupted, ModelError, nearest
 from paribus.experiment import Experiment, Setting, base_config, identity, run_config
 from paribus.models.chat import make_prompt
 from paribus.models.hf import LoadedModel, load_model, save_model
 from paribus.pipeline.clock import Clock
 from paribus.pipeline.evaluate import evaluate
 from paribus.pipeline.session import Questions, Report, Session
-from paribus.pipeline.stop import Interrupted, StopRequest
+from paribus.pipeline.stop import StopRequest
 from paribus.pipeline.train import train
 from paribus.settings import MachineSpec
 from paribus.store import (
