@@ -145,8 +145,8 @@ def _in_own_process(exp: Experiment, job: Job, root: Path, watch: Watch) -> None
     process = context.Process(target=_work, args=(dump(exp), job, str(root), theirs), daemon=False)
     process.start()
     theirs.close()
-    with _Forwarder(process.pid, watch):
-        ended = _listen(ours, job, watch)
+    with _Forwarder(process.pid) as forwarder:
+        ended = _listen(ours, job, watch, forwarder)
         process.join()
     if ended is not None and ended[0] == "interrupted":
         raise Interrupted(ended[1])
@@ -159,10 +159,16 @@ def _in_own_process(exp: Experiment, job: Job, root: Path, watch: Watch) -> None
         raise RunError(f"its process {how}{memory if code == -9 else ''}; the last checkpoint is intact")
 
 
-def _listen(channel: Connection, job: Job, watch: Watch) -> tuple[Any, ...] | None:
+def _listen(channel: Connection, job: Job, watch: Watch, forwarder: _Forwarder) -> tuple[Any, ...] | None:
     """Show what the run reports until its end; return how it ended where it says so."""
-    ended = None
+    ended, told = None, False
     while True:
+        ready = channel.poll(0.1)
+        if forwarder.asked and not told:
+            watch.note("stopping after this step (once more: at once); the same command goes on from here")
+            told = True
+        if not ready:
+            continue
         try:
             kind, fields = channel.recv()
         except EOFError:
@@ -185,21 +191,23 @@ def _listen(channel: Connection, job: Job, watch: Watch) -> tuple[Any, ...] | No
 
 
 class _Forwarder:
-    """Passes Ctrl-C and SIGTERM on to the process at work; the second one stops it at once."""
+    """Passes Ctrl-C and SIGTERM on to the process at work; the second one stops it at once.
 
-    def __init__(self, pid: int, watch: Watch) -> None:
-        self.pid, self.watch, self.asked = pid, watch, False
+    The handler prints nothing: it may interrupt a print half done, whose line would then come twice.
+    """
 
-    def __enter__(self) -> None:
+    def __init__(self, pid: int) -> None:
+        self.pid, self.asked = pid, False
+
+    def __enter__(self) -> _Forwarder:
         self._old = {n: signal.signal(n, self._pass_on) for n in (signal.SIGINT, signal.SIGTERM)}
+        return self
 
     def __exit__(self, *unused: object) -> None:
         for number, handler in self._old.items():
             signal.signal(number, handler)
 
     def _pass_on(self, number: int, frame: object) -> None:
-        if not self.asked:
-            self.watch.note("stopping after this step (once more: at once); the same command goes on from here")
         self.asked = True
         try:
             os.kill(self.pid, number)
