@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paribus.lazy import torch
@@ -19,6 +20,20 @@ from paribus.types import Stop
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
     from torch import Tensor
+
+
+class TopK(NamedTuple):
+    """The sampler's K likeliest tokens at each position, and their log-probs under it; 0 outside the mask."""
+
+    ids: Int[Tensor, "B T K"]
+    logp: Float[Tensor, "B T K"]
+
+
+class Mix(NamedTuple):
+    """What the model reads in place of token t's embedding: the sum of `weight` E[ids]; weights all 0: the token's."""
+
+    ids: Int[Tensor, "B T K"]
+    weight: Float[Tensor, "B T K"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +50,8 @@ class Rollout:
     stop: list[Stop]
     text: list[str]  # decoded response, for the grader and for people
     version: int  # policy version that sampled it
+    topk: TopK | None = None  # where the sampling plan asks for it
+    mix: Mix | None = None  # where the sampling plan mixes embeddings
 
     @property
     def rows(self) -> int:
@@ -43,6 +60,16 @@ class Rollout:
     @property
     def response_length(self) -> Int[Tensor, "B"]:
         return self.mask.sum(1)
+
+    @property
+    def mixed(self) -> Bool[Tensor, "B T"]:
+        """True where the model read a mix of embeddings in place of the token's own."""
+        return torch.zeros_like(self.mask) if self.mix is None else (self.mix.weight > 0).any(2)
+
+    @property
+    def truncated(self) -> Bool[Tensor, "B"]:
+        """True for rows that were cut at the length limit instead of ending by themselves."""
+        return torch.tensor([stop is not Stop.EOS for stop in self.stop], device=self.mask.device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +85,24 @@ class Batch:
     ref_logp: Float[Tensor, "B T"] | None = None
     values: Float[Tensor, "B T"] | None = None
     final_value: Float[Tensor, "B"] | None = None  # of the state after a row's last token; only where GAE bootstraps
+    old_entropy: Float[Tensor, "B T"] | None = None  # of the old policy's distribution at each token
+    step_end: Bool[Tensor, "B T"] | None = None  # last token of each step of a response; a step worth 0 is still one
+    step_score: Float[Tensor, "B T"] | None = None  # the step's score, at its end
+    greedy_score: Float[Tensor, "B"] | None = None  # of the greedy response to the row's prompt
+    role: Int[Tensor, "B"] | None = None  # a `Role`, where rows are no samples of one policy but data
+    unit: Int[Tensor, "B"] | None = None  # rows with one unit go through a loss together (the two of a pair)
 
     @property
     def group(self) -> Int[Tensor, "B"]:
         return self.rollout.group
+
+
+class Role(IntEnum):
+    """What a row is to a preference loss."""
+
+    GOOD = 1  # chosen, or desirable
+    BAD = 2  # rejected, or undesirable
+    MISMATCHED = 3  # another prompt's response: measured (KTO's z0), never trained
 
 
 class Signal(NamedTuple):
@@ -77,22 +118,26 @@ class Scores(NamedTuple):
     logp: Float[Tensor, "B T"] | None = None
     entropy: Float[Tensor, "B T"] | None = None
     values: Float[Tensor, "B T"] | None = None
+    topk_logp: Float[Tensor, "B T K"] | None = None  # of `rollout.topk.ids`, detached
 
 
 class Totals(NamedTuple):
     """The only denominators a loss may use beside a row's own length: those of the WHOLE update, all ranks.
 
     `tokens` counts trained tokens, `sequences` the rows with at least one trained token (a row masked as a whole is
-    no sequence), `horizon` is the response limit of the run (a constant, not the padded width).
+    no sequence), `horizon` is the response limit of the run (a constant, not the padded width), `right_tokens` the
+    trained tokens of rows whose score is above 0.
     """
 
     tokens: float
     sequences: float
     horizon: int
+    right_tokens: float = 0.0
 
     @staticmethod
-    def of(mask: Bool[Tensor, "B T"], horizon: int) -> Totals:
-        return Totals(float(mask.sum()), float(mask.any(1).sum()), horizon)
+    def of(mask: Bool[Tensor, "B T"], horizon: int, score: Float[Tensor, "B"] | None = None) -> Totals:
+        right = 0.0 if score is None else float(mask[score > 0].sum())
+        return Totals(float(mask.sum()), float(mask.any(1).sum()), horizon, right)
 
 
 @dataclass(slots=True)
@@ -199,9 +244,9 @@ def select(value: Any, rows: Any) -> Any:
 
 
 def trim(value: Any, width: int) -> Any:
-    """Return the noun with every `[B, T]` tensor cut to its first `width` positions (padding that no row uses)."""
+    """Return the noun with its `[B, T]` and `[B, T, K]` tensors cut to the first `width` positions: all but padding."""
     if isinstance(value, torch.Tensor):
-        return value[:, :width] if value.dim() == 2 else value
+        return value[:, :width] if value.dim() >= 2 else value
     if isinstance(value, Mapping):
         return {k: trim(v, width) for k, v in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -210,3 +255,45 @@ def trim(value: Any, width: int) -> Any:
         changes = {f.name: trim(getattr(value, f.name), width) for f in dataclasses.fields(value)}
         return dataclasses.replace(value, **changes)
     return value
+
+
+def move(value: Any, device: Any) -> Any:
+    """Return the noun with its tensors on `device`."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, Mapping):
+        return {k: move(v, device) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(move(v, device) for v in value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        changes = {f.name: move(getattr(value, f.name), device) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **changes)
+    return value
+
+
+def concat(parts: Sequence[Rollout]) -> Rollout:
+    """Return the rows of several rollouts as one, padded alike; groups are numbered on, so none are merged."""
+    width = max(int(part.tokens.shape[1]) for part in parts)
+    shift, first = [], 0
+    for part in parts:
+        shift.append(first - int(part.group.min()))
+        first += int(part.group.max()) - int(part.group.min()) + 1
+
+    def wide(x: Tensor) -> Tensor:
+        out = x.new_zeros((x.shape[0], width, *x.shape[2:]))
+        out[:, : x.shape[1]] = x
+        return out
+
+    def joined(values: Sequence[Any]) -> Any:
+        if values[0] is None:
+            return None
+        if isinstance(values[0], tuple):
+            return type(values[0])(*(joined(column) for column in zip(*values, strict=True)))
+        if isinstance(values[0], list):
+            return [x for value in values for x in value]
+        return torch.cat([wide(x) if x.dim() >= 2 else x for x in values])
+
+    names = [f.name for f in dataclasses.fields(Rollout) if f.name not in ("version", "group")]
+    fields = {name: joined([getattr(part, name) for part in parts]) for name in names}
+    group = torch.cat([part.group + by for part, by in zip(parts, shift, strict=True)])
+    return Rollout(**fields, group=group, version=parts[0].version)

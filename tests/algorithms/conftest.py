@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from paribus.algorithms import PolicyGradient
-from paribus.batch import Batch, Rollout
-from paribus.types import Stop
+from batches import batch_of
+from paribus.batch import Batch
 
 JUNK = 7.0
 
@@ -48,52 +47,6 @@ def example() -> Example:
         old=_log([[0.5, 0.4], [0.2, 0.9, 0.6, 0.3], [0.25, 0.8, 0.5], [0.7]]),
         new=_log([[0.65, 0.4], [0.3, 0.765, 0.6, 0.15], [0.225, 0.88, 0.5], [0.63]]),
         ref=_log([[0.4, 0.5], [0.25, 0.9, 0.5, 0.3], [0.25, 0.7, 0.6], [0.7]]),
-    )
-
-
-def rollout_of(mask: Tensor, group: Tensor, stop: Sequence[Stop] | None = None) -> Rollout:
-    rows = len(mask)
-    return Rollout(
-        tokens=torch.zeros(mask.shape, dtype=torch.long),
-        mask=mask,
-        length=mask.sum(1),
-        group=group,
-        sampled_logp=torch.zeros(mask.shape),
-        problem_id=[str(int(g)) for g in group],
-        sample=torch.arange(rows),
-        stop=list(stop) if stop is not None else [Stop.EOS] * rows,
-        text=[""] * rows,
-        version=0,
-    )
-
-
-def batch_of(
-    algorithm: PolicyGradient,
-    score: Tensor,
-    mask: Tensor,
-    group: Tensor,
-    *,
-    old: Tensor | None = None,
-    ref: Tensor | None = None,
-    values: Tensor | None = None,
-    final_value: Tensor | None = None,
-    stop: Sequence[Stop] | None = None,
-    horizon: int = 8,
-) -> Batch:
-    """What the pipeline makes of a graded rollout for this algorithm."""
-    rollout = rollout_of(mask, group, stop)
-    truncated = torch.tensor([s is Stop.LENGTH for s in rollout.stop])
-    reward, parts = algorithm.shape(score, mask, truncated, old, ref, horizon)
-    return Batch(
-        rollout=rollout,
-        score=score,
-        reward=reward,
-        mask=algorithm.train_mask(score, mask, group),
-        parts=parts,
-        old_logp=old,
-        ref_logp=ref,
-        values=values,
-        final_value=final_value,
     )
 
 

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batches import plain_batch
 from paribus.algorithms import (
     BatchBaseline,
     EmaBaseline,
@@ -16,6 +17,7 @@ from paribus.algorithms import (
     GroupZScore,
     LeaveOneOut,
 )
+from paribus.types import Stop
 
 F = torch.float64
 REWARD = [0.0, -0.01335314, 1.01823216]  # E6: beta 0.1 k1 KL in the reward, outcome 1 at the end
@@ -27,7 +29,7 @@ def rows(estimator, total, group=None, valid=None, memory=None):
     total = torch.as_tensor(total, dtype=F)
     group = torch.zeros(len(total), dtype=torch.long) if group is None else torch.as_tensor(group)
     mask = torch.ones(len(total), dtype=torch.bool) if valid is None else torch.as_tensor(valid)
-    signal, memory = estimator(total[:, None], mask[:, None], group, None, None, memory or {})
+    signal, memory = estimator(plain_batch(total[:, None], mask[:, None], group), memory or {})
     assert signal.target is None
     return signal.advantage[:, 0], memory
 
@@ -36,8 +38,9 @@ def gae(estimator, reward, values, mask=None, final=None):
     """Advantage and target of one row."""
     reward, values = (torch.tensor([x], dtype=F) for x in (reward, values))
     mask = torch.ones_like(reward, dtype=torch.bool) if mask is None else torch.tensor([mask]).bool()
-    final = None if final is None else torch.tensor([final], dtype=F)
-    signal, _ = estimator(reward, mask, torch.zeros(1, dtype=torch.long), values, final, {})
+    final, stop = (None, None) if final is None else (torch.tensor([final], dtype=F), [Stop.LENGTH])
+    batch = plain_batch(reward, mask, torch.zeros(1, dtype=torch.long), values=values, final_value=final, stop=stop)
+    signal, _ = estimator(batch, {})
     return signal.advantage[0], signal.target[0]
 
 
@@ -108,7 +111,7 @@ def test_rounding_noise_is_not_credit(dtype):
     total = torch.full((4,), 0.6, dtype=dtype)
     total[1] = torch.nextafter(total[1], total[1] + 1)  # as 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ
     mask = torch.ones(4, 1, dtype=torch.bool)
-    signal, _ = GroupZScore(eps=0)(total[:, None], mask, torch.zeros(4, dtype=torch.long), None, None, {})
+    signal, _ = GroupZScore(eps=0)(plain_batch(total[:, None], mask, torch.zeros(4, dtype=torch.long)), {})
     assert not signal.advantage.any()
 
 
@@ -122,7 +125,7 @@ def test_a_row_without_trained_tokens_enters_no_statistic(close, estimator):
 def test_the_row_sum_is_credited_and_junk_beyond_the_mask_is_not(close):
     reward = torch.tensor([[0.2, 0.8, float("nan")], [0.0, float("inf"), float("nan")]], dtype=F)
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    signal, _ = GroupMean()(reward, mask, torch.zeros(2, dtype=torch.long), None, None, {})
+    signal, _ = GroupMean()(plain_batch(reward, mask, torch.zeros(2, dtype=torch.long)), {})
     close(signal.advantage, [[0.5, 0.5, 0], [-0.5, 0, 0]])
 
 
@@ -188,7 +191,7 @@ def test_rows_of_unequal_length_do_not_touch_each_other(close):
     reward = torch.tensor([[*REWARD, 4.0], [0.3, 4.0, 4.0, 4.0], [4.0] * 4], dtype=F)
     values = torch.tensor([[*VALUES, 4.0], [0.1, 4.0, 4.0, 4.0], [4.0] * 4], dtype=F)
     mask = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]]).bool()
-    signal, _ = Gae()(reward, mask, torch.arange(3), values, None, {})
+    signal, _ = Gae()(plain_batch(reward, mask, torch.arange(3), values=values), {})
     close(signal.advantage, [[0.46951904, 0.38896741, 0.31823216, 0], [0.2, 0, 0, 0], [0] * 4])
     close(signal.target[1:], [[0.3, 0, 0, 0], [0] * 4])
 
@@ -199,10 +202,10 @@ def test_lambda_one_is_return_minus_value_and_lambda_zero_the_td_error(width, se
     random = torch.Generator().manual_seed(seed)
     reward, values = torch.randn(2, 3, width, generator=random, dtype=F)
     mask = torch.ones(3, width, dtype=torch.bool)
-    monte_carlo = Gae(lam=1.0)(reward, mask, torch.arange(3), values, None, {})[0]
+    monte_carlo = Gae(lam=1.0)(plain_batch(reward, mask, torch.arange(3), values=values), {})[0]
     togo = reward.flip(1).cumsum(1).flip(1)
     torch.testing.assert_close(monte_carlo.advantage, togo - values)
     torch.testing.assert_close(monte_carlo.target, togo)
     ahead = torch.cat([values[:, 1:], torch.zeros(3, 1, dtype=F)], 1)
-    td = Gae(gamma=0.9, lam=0.0)(reward, mask, torch.arange(3), values, None, {})[0]
+    td = Gae(gamma=0.9, lam=0.0)(plain_batch(reward, mask, torch.arange(3), values=values), {})[0]
     torch.testing.assert_close(td.advantage, reward + 0.9 * ahead - values)

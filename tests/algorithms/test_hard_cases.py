@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from batches import batch_of, move_of, plain_batch
 from paribus import tensors
 from paribus.algorithms import (
     Clip,
@@ -45,7 +46,7 @@ def credit(estimator, total, group, dtype=F):
     """Credit of one-token rows."""
     total = torch.tensor(total, dtype=dtype)
     mask = total.isfinite()[:, None]
-    signal, _ = estimator(total[:, None], mask, torch.as_tensor(group), None, None, {})
+    signal, _ = estimator(plain_batch(total[:, None], mask, torch.as_tensor(group)), {})
     return signal.advantage[:, 0]
 
 
@@ -194,7 +195,7 @@ def test_b33_the_whole_table_of_the_clip(case):
             part = Clip(low=given["eps_low"], high=given["eps_high"], dual=dual)
             ratio = torch.tensor([[row["ratio"]]], dtype=F, requires_grad=True)
             advantage = torch.tensor([[row["A"]]], dtype=F)
-            loss, _ = part(ratio.log(), ratio.log(), advantage, torch.ones(1, 1, dtype=torch.bool))
+            loss, _ = part(move_of(ratio.log(), torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool)), advantage)
             (slope,) = torch.autograd.grad(loss.sum(), ratio)
             assert loss.item() == pytest.approx(row[loss_key], abs=1e-9), row
             assert slope.item() == pytest.approx(row[slope_key], abs=1e-9), row
@@ -204,7 +205,9 @@ def test_b34_the_dual_clip_leaves_positive_advantages_alone(case):
     given, expected = case("b34")
     log_ratio = torch.tensor([[given["ratio"]]], dtype=F).log()
     mask = torch.ones(1, 1, dtype=torch.bool)
-    loss, _ = Clip(dual=given["c"])(log_ratio, log_ratio, torch.full((1, 1), given["A"], dtype=F), mask)
+    loss, _ = Clip(dual=given["c"])(
+        move_of(log_ratio, torch.zeros(1, 1), mask), torch.full((1, 1), given["A"], dtype=F)
+    )
     assert loss.item() == pytest.approx(expected["loss"], abs=1e-9)
 
 
@@ -219,7 +222,7 @@ def test_b36_the_value_is_clipped_and_the_half_is_in(case):
 def _gae(given, lam):
     reward, values = (torch.tensor([given[k]], dtype=F) for k in ("rewards", "values"))
     mask = torch.tensor([given["mask"]]).bool()
-    signal, _ = Gae(gamma=given["gamma"], lam=lam)(reward, mask, torch.zeros(1).long(), values, None, {})
+    signal, _ = Gae(gamma=given["gamma"], lam=lam)(plain_batch(reward, mask, torch.zeros(1).long(), values=values), {})
     return signal.advantage[0], signal.target[0]
 
 
@@ -244,7 +247,7 @@ def test_b38_observation_tokens_are_skipped(case, close):
     close(_gae(given, given["lambda"])[0], expected["advantages"], 1e-9)
     # a scalar reward of a row that ends in a masked position lands on its last trained token
     mask = torch.tensor([given["mask"]]).bool()
-    reward, _ = GRPO.shape(torch.ones(1, dtype=F), mask, torch.zeros(1).bool(), None, None, 5)
+    reward = batch_of(GRPO, torch.ones(1, dtype=F), mask, torch.zeros(1).long(), horizon=5).reward
     close(reward[0], given["rewards"], 0)
 
 

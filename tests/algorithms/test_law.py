@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paribus import tensors
 from paribus.algorithms import (
     CATALOG,
     Clip,
@@ -27,7 +28,7 @@ from paribus.algorithms import (
     signal_stats,
 )
 from paribus.algorithms.catalog import GRPO, PPO, VERL_05_PPO
-from paribus.batch import Scores, Signal, Totals, merge_stats, select, trim
+from paribus.batch import Scores, Signal, TopK, Totals, merge_stats, select, trim
 from paribus.part import replace
 from paribus.types import Stop
 
@@ -73,32 +74,40 @@ def draw(seed, make_batch, algorithm, dtype=F, prompts=3, samples=4):
     score[int(torch.randint(0, rows, (1,), generator=random))] = float("nan")
     stop = [Stop.LENGTH if x else Stop.EOS for x in torch.rand(rows, generator=random) < 0.3]
     old = normal() - 2
+    top = torch.randn(rows, width, 5, generator=random, dtype=dtype).log_softmax(2)[..., :3]
+    moved_top = (top + 0.2 * torch.randn(rows, width, 3, generator=random, dtype=dtype)).clamp(max=-1.2)
+    ids = torch.randint(0, 9, (rows, width, 3), generator=random)
+    step_end = mask & ((torch.rand(rows, width, generator=random) < 0.3) | tensors.last(mask))
     batch = make_batch(
         algorithm, score, mask, group, old=old, ref=old + normal(0.5), values=normal(), horizon=HORIZON,
-        final_value=normal()[:, 0], stop=stop,
+        final_value=normal()[:, 0], stop=stop, sampled_logp=old + normal(0.2), topk=TopK(ids, top),
+        step_end=step_end, step_score=tensors.keep(torch.rand(rows, width, generator=random, dtype=dtype), step_end),
+        greedy_score=tensors.group_mean(score.nan_to_num(), group, mask.any(1)).round(), old_entropy=normal().exp(),
     )  # fmt: skip
-    return batch, Scores(old + normal(0.3), normal().exp(), normal())
+    return batch, Scores(old + normal(0.3), normal().exp(), normal(), moved_top)
 
 
 def litter(value, mask, junk):
     """The same noun with junk wherever no token trains."""
     if isinstance(value, torch.Tensor):
-        return value.masked_fill(~mask, junk) if value.is_floating_point() and value.dim() == 2 else value
+        if not value.is_floating_point() or value.dim() == 1:
+            return value
+        return value.masked_fill(~(mask if value.dim() == 2 else mask[..., None]), junk)
     if isinstance(value, tuple):
         return type(value)(*(litter(x, mask, junk) for x in value))
     if dataclasses.is_dataclass(value):
-        names = ("reward", "old_logp", "ref_logp", "values")
+        names = [f.name for f in dataclasses.fields(value) if f.name not in ("tokens", "mask", "parts")]
         return dataclasses.replace(value, **{n: litter(getattr(value, n), mask, junk) for n in names})
     return value
 
 
 def update(algorithm, batch, scores, signal, total, parts):
     """Loss, gradients and merged stats of an update whose rows are cut into `parts`."""
-    leaves = Scores(*(x.clone().requires_grad_() for x in scores))
+    leaves = Scores(*(x.clone().requires_grad_() for x in scores[:3]), scores.topk_logp)
     shares, stats = [], []
     for rows in parts:
         width = int(batch.mask[rows].any(0).nonzero().max()) + 1 if batch.mask[rows].any() else 1
-        given_scores = Scores(leaves.logp, leaves.entropy, leaves.values if algorithm.critic else None)
+        given_scores = leaves if algorithm.critic else leaves._replace(values=None)
         cut = [trim(select(x, rows), width) for x in (given_scores, batch, signal)]
         found = algorithm.loss(*cut, total)
         shares.append(found.value)
@@ -106,7 +115,7 @@ def update(algorithm, batch, scores, signal, total, parts):
     value = torch.stack(shares).sum()
     value.backward()
     zero = torch.zeros_like(leaves.logp)
-    gradients = [zero if leaf.grad is None else leaf.grad for leaf in leaves]
+    gradients = [zero if leaf.grad is None else leaf.grad for leaf in leaves[:3]]
     return value.detach(), gradients, merge_stats(stats)
 
 
@@ -124,7 +133,7 @@ def cut(rows, seed):
 def test_any_micro_batches_make_the_same_update(algorithm, make_batch, seed, junk):
     batch, scores = draw(seed, make_batch, algorithm)
     signal, _ = algorithm.signal(batch, {})
-    total = Totals.of(batch.mask, HORIZON)
+    total = Totals.of(batch.mask, HORIZON, batch.score)
     rows = torch.arange(len(batch.mask))
     whole, gradients, stats = update(algorithm, batch, scores, signal, total, [rows])
     dirty = [litter(x, batch.mask, junk) for x in (batch, scores, signal)]
@@ -162,7 +171,7 @@ def test_credit_ignores_row_order_and_junk(algorithm, make_batch, seed, junk):
 def test_in_single_precision_the_gradient_norm_survives_any_cut(algorithm, make_batch, seed):
     batch, scores = draw(seed, make_batch, algorithm, torch.float32, prompts=8, samples=6)
     signal, _ = algorithm.signal(batch, {})
-    total = Totals.of(batch.mask, HORIZON)
+    total = Totals.of(batch.mask, HORIZON, batch.score)
     rows = torch.arange(len(batch.mask))
     random = torch.Generator().manual_seed(seed)
     features = torch.randn(len(rows), HORIZON, 32, generator=random)
@@ -172,7 +181,10 @@ def test_in_single_precision_the_gradient_norm_survives_any_cut(algorithm, make_
         for part in parts:
             heads = (features[part] @ weights.T).unbind(-1)
             dirty = litter(select(scores, part), batch.mask[part], float("nan"))
-            moved = Scores(*(torch.where(batch.mask[part], x + h, x) for x, h in zip(dirty, heads, strict=True)))
+            moved = Scores(
+                *(torch.where(batch.mask[part], x + h, x) for x, h in zip(dirty[:3], heads, strict=True)),
+                dirty.topk_logp,
+            )
             moved = moved if algorithm.critic else moved._replace(values=None)
             algorithm.loss(moved, select(batch, part), select(signal, part), total).value.backward()
         return weights.grad
@@ -206,12 +218,12 @@ def test_at_ratio_one_every_surrogate_has_the_plain_policy_gradient(algorithm, a
     algorithm = replace(algorithm, kl=None, entropy=0.0, aggregate=aggregate)
     batch, _ = draw(3, make_batch, algorithm)
     signal, _ = algorithm.signal(batch, {})
-    total = Totals.of(batch.mask, HORIZON)
+    total = Totals.of(batch.mask, HORIZON, batch.score)
     plain = replace(algorithm, surrogate=Reinforce(), ratio={"type": "token_ratio"})
     found = []
     for method in (algorithm, plain):
         logp = batch.old_logp.clone().requires_grad_()
-        loss = method.loss(Scores(logp), batch, signal, total)
+        loss = method.loss(Scores(logp, topk_logp=batch.rollout.topk.logp), batch, signal, total)
         loss.value.backward()
         found.append(logp.grad)
         assert all(loss.stats[name].value == 0 for name in loss.stats if name.startswith("clip"))

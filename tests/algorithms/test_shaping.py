@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 import torch
 
+from batches import batch_of, plain_batch
 from paribus.algorithms import KlInReward, OutcomeAtEnd, SoftOverlong
 from paribus.algorithms.catalog import GRPO
 from paribus.part import replace
+from paribus.types import Stop
 
 F = torch.float64
 
 
 def shape(part, score, mask, truncated=None, old=None, ref=None, horizon=8):
-    truncated = torch.zeros(len(mask), dtype=torch.bool) if truncated is None else torch.tensor(truncated)
-    return part(torch.as_tensor(score, dtype=F), mask, truncated, old, ref, horizon)
+    stop = [Stop.LENGTH if cut else Stop.EOS for cut in truncated or [False] * len(mask)]
+    score, group = torch.as_tensor(score, dtype=F), torch.zeros(len(mask), dtype=torch.long)
+    batch = plain_batch(torch.zeros(mask.shape), mask, group, score=score, stop=stop, old_logp=old, ref_logp=ref)
+    return part(batch, horizon, {})
 
 
 def test_the_outcome_lands_on_the_last_trained_token(close):
@@ -61,8 +65,8 @@ def test_e16_soft_overlong_punishment(close, make_mask, limit, cache, lengths, c
 
 def test_terms_add_up_and_are_recorded_by_name(example, close):
     algorithm = replace(GRPO, shaping=(OutcomeAtEnd(), KlInReward(coef=0.1), SoftOverlong(cache=0.5)))
-    cut = torch.zeros(4, dtype=torch.bool)
-    reward, parts = algorithm.shape(example.score, example.mask, cut, example.old, example.ref, 4)
+    batch = batch_of(algorithm, example.score, example.mask, example.group, old=example.old, ref=example.ref, horizon=4)
+    reward, parts = batch.reward, batch.parts
     assert list(parts) == ["outcome_at_end", "kl_in_reward", "soft_overlong"]
     close(reward.sum(1), sum(parts.values()), 1e-12)
     close(parts["soft_overlong"], [0, -1, -0.5, 0])
@@ -71,6 +75,6 @@ def test_terms_add_up_and_are_recorded_by_name(example, close):
 def test_a_row_without_score_gets_no_reward_and_no_nan(example):
     algorithm = replace(GRPO, shaping=(OutcomeAtEnd(wrong=-1), KlInReward(coef=0.1)))
     score = torch.tensor([1.0, float("nan"), 0.0, 0.0], dtype=F)
-    cut = torch.zeros(4, dtype=torch.bool)
-    reward, parts = algorithm.shape(score, example.mask, cut, example.old, example.ref, 4)
+    batch = batch_of(algorithm, score, example.mask, example.group, old=example.old, ref=example.ref, horizon=4)
+    reward, parts = batch.reward, batch.parts
     assert reward.isfinite().all() and not reward[1].any() and all(term[1] == 0 for term in parts.values())

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from batches import move_of, plain_batch
 from paribus.algorithms import Clip, GroupZScore, Reinforce, SequenceRatio, TokenRatio
 from paribus.algorithms.aggregate import Constant, SequenceMeanTokenMean, SequenceMeanTokenSum, TokenMean
 from paribus.batch import Totals
@@ -18,7 +19,8 @@ def clip(part, ratio, advantage):
     """Loss and d loss / d ratio of tokens with these ratios."""
     ratio = torch.tensor([ratio], dtype=F, requires_grad=True)
     advantage = torch.tensor(advantage, dtype=F).expand(ratio.shape)
-    loss, stats = part(ratio.log(), ratio.log(), advantage, torch.ones_like(ratio, dtype=torch.bool))
+    move = move_of(ratio.log(), torch.zeros_like(ratio), torch.ones_like(ratio, dtype=torch.bool))
+    loss, stats = part(move, advantage)
     (gradient,) = torch.autograd.grad(loss.sum(), ratio)
     return loss.detach()[0], gradient[0], stats
 
@@ -58,9 +60,9 @@ def surrogate(example, part=None, eps=0.0):
     """Loss per token of the worked example, its gradient graph open."""
     part = part or Clip()
     reward = torch.where(example.mask, example.score[:, None], 0) / example.mask.sum(1, keepdim=True)
-    signal, _ = GroupZScore(eps=eps)(reward, example.mask, example.group, None, None, {})
+    signal, _ = GroupZScore(eps=eps)(plain_batch(reward, example.mask, example.group), {})
     logp = example.new.clone().requires_grad_()
-    loss, stats = part(logp, TokenRatio()(logp, example.old, example.mask), signal.advantage, example.mask)
+    loss, stats = part(move_of(logp, example.old, example.mask), signal.advantage)
     return logp, loss, stats
 
 
@@ -95,9 +97,9 @@ def test_ratios_of_the_example(example, close):
 
 
 def test_e4_the_clipped_sequence_form_of_rloo(example, close):
-    log_ratio = SequenceRatio(normalise=False)(example.new, example.old, example.mask)
+    move = move_of(example.new, example.old, example.mask, SequenceRatio(normalise=False))
     advantage = torch.tensor([1, -1 / 3, -1 / 3, -1 / 3], dtype=F)[:, None] * example.mask
-    loss, _ = Clip()(example.new, log_ratio, advantage, example.mask)
+    loss, _ = Clip()(move, advantage)
     close(loss[:, 0], [-1.2, 0.26666667, 0.33, 0.3])
     total = Totals.of(example.mask, 8)
     close(SequenceMeanTokenMean()(loss, example.mask, total), -0.07583333333333335, 1e-12)
@@ -116,7 +118,7 @@ def test_a_sequence_ratio_of_one_token_is_the_token_ratio():
 def test_a_runaway_log_ratio_is_finite_and_has_no_gradient(ratio, step, advantage):
     logp = torch.full((1, 2), step, requires_grad=True)
     mask = torch.ones(1, 2, dtype=torch.bool)
-    loss, _ = Clip()(logp, ratio(logp, torch.zeros(1, 2), mask), torch.full((1, 2), advantage), mask)
+    loss, _ = Clip()(move_of(logp, torch.zeros(1, 2), mask, ratio), torch.full((1, 2), advantage))
     loss.sum().backward()
     assert loss.isfinite().all() and not logp.grad.any()
 
@@ -134,7 +136,7 @@ def test_nan_beyond_the_mask_reaches_neither_ratio_nor_gradient(ratio):
 def test_e1_reinforce_on_the_old_policy(example, close):
     advantage = torch.tensor([0.75, -0.25, -0.25, -0.25], dtype=F)[:, None] * example.mask
     close((example.old * example.mask).sum(1), [-1.60943791, -3.42959686, -2.30258509, -0.35667494])
-    loss, stats = Reinforce()(example.old, example.old * 0, advantage, example.mask)
+    loss, stats = Reinforce()(move_of(example.old, example.old, example.mask), advantage)
     total = Totals.of(example.mask, 8)
     close(SequenceMeanTokenSum()(loss, example.mask, total), -0.07878394723839569, 1e-12)
     assert stats == {}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from batches import plain_batch
 from paribus.algorithms import GroupMean, GroupZScore, LeaveOneOut
 from paribus.algorithms.advantage import RowAdvantage
 from paribus.pipeline.score import counted
@@ -109,7 +110,7 @@ def test_a42_format_is_not_granted_to_empty_structure(cases: dict[str, Any]) -> 
 def credit(advantage: RowAdvantage, rewards: list[float], group: list[int] | None = None) -> torch.Tensor:
     reward = torch.tensor(rewards, dtype=torch.float64)[:, None]
     groups = torch.tensor(group or [0] * len(rewards))
-    return advantage(reward, torch.ones_like(reward, dtype=torch.bool), groups, None, None, {})[0].advantage[:, 0]
+    return advantage(plain_batch(reward, torch.ones_like(reward, dtype=torch.bool), groups), {})[0].advantage[:, 0]
 
 
 def test_a43_a_gold_that_cannot_be_read_counts_for_nobody(cases: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from batches import plain_batch
 from paribus.algorithms import GroupZScore
 from paribus.batch import Rollout
 from paribus.engines.protocols import SamplingPlan
@@ -44,7 +45,7 @@ def test_c14_equal_texts_are_two_groups(cases: dict[str, Any]) -> None:
     rewards = case["input"]["rewards"]["a"] + case["input"]["rewards"]["b"]
     reward = torch.tensor(rewards, dtype=torch.float64)[:, None]
     mask = torch.ones_like(reward, dtype=torch.bool)
-    signal, _ = GroupZScore(eps=0)(reward, mask, torch.tensor([0, 0, 1, 1]), None, None, {})
+    signal, _ = GroupZScore(eps=0)(plain_batch(reward, mask, torch.tensor([0, 0, 1, 1])), {})
     wanted = case["expected"]["advantages_ddof1"]["a"] + case["expected"]["advantages_ddof1"]["b"]
     torch.testing.assert_close(signal.advantage[:, 0], torch.tensor(wanted).double(), rtol=0, atol=1e-5)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from paribus import tensors
-from paribus.algorithms.slot import Memory, Need, Slot
-from paribus.batch import Signal
+from paribus.algorithms.slot import Memory, Need, Slot, required
+from paribus.batch import Batch, Signal
 from paribus.lazy import torch
 
 if TYPE_CHECKING:
@@ -37,22 +37,12 @@ class Gae(Slot):
         "A[t] = rw[t] + gamma V[t+1] - V[t] + gamma lam A[t+1];  target = A (with critic_lam) + V, before whitening"
     )
 
-    def __call__(
-        self,
-        reward: Float[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"],
-        group: Int[Tensor, "B"],
-        values: Float[Tensor, "B T"] | None,
-        final_value: Float[Tensor, "B"] | None,
-        memory: Memory,
-    ) -> tuple[Signal, Memory]:
-        """`final_value` is the value after the last token: 0 for rows that ended by themselves; None: 0 for all."""
-        if values is None:
-            raise ValueError("GAE was called without values")
-        reward, values = tensors.keep(reward, mask), tensors.keep(values, mask)
+    def __call__(self, batch: Batch, memory: Memory) -> tuple[Signal, Memory]:
+        mask = batch.mask
+        reward, values = tensors.keep(batch.reward, mask), tensors.keep(required(batch.values, "values"), mask)
         after = torch.zeros_like(values[:, 0])
-        if self.truncation == "bootstrap" and final_value is not None:
-            after = final_value
+        if self.truncation == "bootstrap":
+            after = tensors.keep(required(batch.final_value, "final_value"), batch.rollout.truncated)
         advantage = self._scan(reward, mask, values, after, self.lam)
         credit = advantage
         if self.critic_lam is not None and self.critic_lam != self.lam:
@@ -86,16 +76,9 @@ class RowAdvantage(Slot):
     ) -> tuple[Float[Tensor, "B"], Memory]:
         """One number per row; rows that are not `valid` (no trained token) enter no statistic."""
 
-    def __call__(
-        self,
-        reward: Float[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"],
-        group: Int[Tensor, "B"],
-        values: Float[Tensor, "B T"] | None,
-        final_value: Float[Tensor, "B"] | None,
-        memory: Memory,
-    ) -> tuple[Signal, Memory]:
-        credit, memory = self.credit(tensors.keep(reward, mask).sum(1), group, mask.any(1), memory)
+    def __call__(self, batch: Batch, memory: Memory) -> tuple[Signal, Memory]:
+        mask = batch.mask
+        credit, memory = self.credit(tensors.keep(batch.reward, mask).sum(1), batch.group, mask.any(1), memory)
         return Signal(tensors.broadcast(credit, mask)), memory
 
 

@@ -8,11 +8,12 @@ from pydantic import Field
 
 from paribus import tensors
 from paribus.algorithms.kl import KlEstimate, KlKind
-from paribus.algorithms.slot import Need, Slot
+from paribus.algorithms.slot import Memory, Need, Slot, required
+from paribus.batch import Batch
 from paribus.lazy import torch
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Float
     from torch import Tensor
 
 
@@ -29,19 +30,11 @@ class OutcomeAtEnd(Slot):
 
     formula: ClassVar[str] = "rw[last] += wrong + (right - wrong) * score"
 
-    def __call__(
-        self,
-        score: Float[Tensor, "B"],
-        mask: Bool[Tensor, "B T"],
-        truncated: Bool[Tensor, "B"],
-        old_logp: Float[Tensor, "B T"] | None,
-        ref_logp: Float[Tensor, "B T"] | None,
-        horizon: int,
-    ) -> Float[Tensor, "B T"]:
-        outcome = self.wrong + (self.right - self.wrong) * score
+    def __call__(self, batch: Batch, horizon: int, memory: Memory) -> Float[Tensor, "B T"]:
+        outcome = self.wrong + (self.right - self.wrong) * batch.score
         if self.truncated == "omitted":
-            outcome = tensors.keep(outcome, ~truncated)
-        return tensors.at_last(outcome, mask)
+            outcome = tensors.keep(outcome, ~batch.rollout.truncated)
+        return tensors.at_last(outcome, batch.mask)
 
 
 class KlInReward(KlEstimate):
@@ -55,18 +48,9 @@ class KlInReward(KlEstimate):
         "rw[t] -= coef * estimator(d[t]), d = clip(lp_ref - lp_old, floor, ceiling), within +-clamp"
     )
 
-    def __call__(
-        self,
-        score: Float[Tensor, "B"],
-        mask: Bool[Tensor, "B T"],
-        truncated: Bool[Tensor, "B"],
-        old_logp: Float[Tensor, "B T"] | None,
-        ref_logp: Float[Tensor, "B T"] | None,
-        horizon: int,
-    ) -> Float[Tensor, "B T"]:
-        if old_logp is None or ref_logp is None:
-            raise ValueError("kl_in_reward was called without old and reference log-probabilities")
-        return -self.coef * tensors.keep(self.estimate(old_logp, ref_logp), mask)
+    def __call__(self, batch: Batch, horizon: int, memory: Memory) -> Float[Tensor, "B T"]:
+        old, ref = required(batch.old_logp, "old_logp"), required(batch.ref_logp, "ref_logp")
+        return -self.coef * tensors.keep(self.estimate(old, ref), batch.mask)
 
 
 class SoftOverlong(Slot):
@@ -81,18 +65,10 @@ class SoftOverlong(Slot):
 
     formula: ClassVar[str] = "rw[last] -= penalty * clip((L - (1 - cache) limit) / (cache limit), 0, 1)"
 
-    def __call__(
-        self,
-        score: Float[Tensor, "B"],
-        mask: Bool[Tensor, "B T"],
-        truncated: Bool[Tensor, "B"],
-        old_logp: Float[Tensor, "B T"] | None,
-        ref_logp: Float[Tensor, "B T"] | None,
-        horizon: int,
-    ) -> Float[Tensor, "B T"]:
+    def __call__(self, batch: Batch, horizon: int, memory: Memory) -> Float[Tensor, "B T"]:
         cache = self.cache * horizon
-        over = (mask.sum(1).to(score.dtype) - (horizon - cache)) / cache
-        return tensors.at_last(-self.penalty * torch.clamp(over, 0, 1), mask)
+        over = (batch.mask.sum(1).to(batch.score.dtype) - (horizon - cache)) / cache
+        return tensors.at_last(-self.penalty * torch.clamp(over, 0, 1), batch.mask)
 
 
 Shaping = Annotated[OutcomeAtEnd | KlInReward | SoftOverlong, Field(discriminator="type")]

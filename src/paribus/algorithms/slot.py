@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from paribus.part import Part
 
@@ -19,6 +19,10 @@ class Need(StrEnum):
     VALUES = "values"  # the critic's value of the state before each token
     FINAL_VALUE = "final_value"  # its value of the state after a truncated row's last token
     GROUP = "group"  # at least two samples of each prompt
+    STEPS = "steps"  # a score for each step of a response
+    GREEDY = "greedy"  # the score of the greedy response to each prompt
+    ENTROPY = "entropy"  # entropy of the old policy at each token
+    START = "start"  # responses sampled by the policy that starts the run, whatever it has become
 
 
 class Slot(Part):
@@ -30,3 +34,13 @@ class Slot(Part):
 
     needs: ClassVar[frozenset[Need]] = frozenset()
     formula: ClassVar[str]
+
+
+T = TypeVar("T")
+
+
+def required(value: T | None, name: str) -> T:
+    """Return what the algorithm's needs promised to be there."""
+    if value is None:
+        raise ValueError(f"the algorithm needs {name}, which the pipeline did not provide")
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
@@ -10,19 +11,20 @@ from pydantic import Field, model_validator
 from paribus import tensors
 from paribus.algorithms.advantage import Advantage, Gae
 from paribus.algorithms.aggregate import Aggregate
+from paribus.algorithms.correction import Correction
 from paribus.algorithms.critic import Critic
+from paribus.algorithms.explore import NeighbourMix
 from paribus.algorithms.keep import All, Keep
 from paribus.algorithms.kl import Kl
 from paribus.algorithms.metrics import policy_stats, share
 from paribus.algorithms.shaping import OutcomeAtEnd, Shaping
-from paribus.algorithms.slot import Memory, Need, Slot
-from paribus.algorithms.surrogate import Ratio, Reinforce, Surrogate, TokenRatio
+from paribus.algorithms.slot import Memory, Need, Slot, required
+from paribus.algorithms.surrogate import Move, Ratio, Reinforce, Surrogate, TokenRatio
 from paribus.algorithms.whiten import Whiten
 from paribus.batch import Batch, Loss, Scores, Signal, Stats, Totals
 from paribus.errors import ConfigError
 from paribus.lazy import torch
 from paribus.part import Part
-from paribus.types import Stop
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -35,6 +37,8 @@ class PolicyGradient(Part):
     The pipeline calls, once a step: `train_mask` and `shape` on the graded rollout, then `signal` on the whole batch;
     the learner then calls `loss` on each micro-batch. Everything that could make two methods differ is a field.
     `old` says whose log-probs the ratio divides by: recomputed by the learner, or as the sampler recorded them.
+    `entropy` weighs a bonus for the policy's entropy, `imitation` the likelihood of right responses (VAPO, 2504.05118,
+    section 4: mean over the tokens of rows whose score is above 0).
     """
 
     name: str
@@ -45,20 +49,23 @@ class PolicyGradient(Part):
     shaping: tuple[Shaping, ...] = (OutcomeAtEnd(),)
     whiten: Whiten | None = None
     ratio: Ratio = TokenRatio()
+    correction: Correction | None = None
     kl: Kl | None = None
     entropy: float = Field(default=0.0, ge=0)
     critic: Critic | None = None
     keep: Keep = All()
+    explore: NeighbourMix | None = None
+    imitation: float = Field(default=0.0, ge=0)
     old: Literal["learner", "sampler"] = "learner"
 
     @property
     def slots(self) -> dict[str, Slot]:
         """The Parts in use, by slot, in the order in which they act; a shaping term as `shaping.<type>`."""
-        found: dict[str, Slot | None] = {"keep": self.keep}
+        found: dict[str, Slot | None] = {"explore": self.explore, "keep": self.keep}
         found |= {f"shaping.{term.type}": term for term in self.shaping}
         found |= {"critic": self.critic, "advantage": self.advantage, "whiten": self.whiten}
         found |= {"ratio": None if isinstance(self.surrogate, Reinforce) else self.ratio, "surrogate": self.surrogate}
-        found |= {"kl": self.kl, "aggregate": self.aggregate}
+        found |= {"correction": self.correction, "kl": self.kl, "aggregate": self.aggregate}
         return {name: part for name, part in found.items() if part is not None}
 
     @property
@@ -66,6 +73,11 @@ class PolicyGradient(Part):
         """What the pipeline must provide."""
         needs = frozenset[Need]().union(*(part.needs for part in self.slots.values()))
         return needs | {Need.FINAL_VALUE} if self._bootstraps else needs
+
+    @property
+    def topk(self) -> int:
+        """How many of the old policy's likeliest tokens the loss looks at."""
+        return self.surrogate.topk
 
     @property
     def _bootstraps(self) -> bool:
@@ -83,6 +95,13 @@ class PolicyGradient(Part):
                 f"advantage {self.advantage.type} uses no values, so the critic would train for nothing: "
                 'write critic = "none", or advantage.type = "gae"'
             )
+        if self.correction is not None and self.old == "sampler":
+            raise ValueError(
+                'old = "sampler" puts the sampler\'s log-probs into the ratio, which a correction would count twice: '
+                'write correction = "none", or old = "learner"'
+            )
+        if self.surrogate.topk and self.old != "sampler":
+            raise ValueError('a top-k divergence is of the policy that sampled: write old = "sampler"')
         if isinstance(self.surrogate, Reinforce) and self.ratio != TokenRatio():
             raise ValueError("surrogate reinforce has no ratio: leave `ratio` out, or take surrogate clip")
         omits = any(isinstance(term, OutcomeAtEnd) and term.truncated == "omitted" for term in self.shaping)
@@ -121,36 +140,29 @@ class PolicyGradient(Part):
         """The tokens that train: those sampled, less rows without a score and rows that `keep` leaves out."""
         return mask & self.keep(score, group, torch.isfinite(score))[:, None]
 
-    def shape(
-        self,
-        score: Float[Tensor, "B"],
-        mask: Bool[Tensor, "B T"],
-        truncated: Bool[Tensor, "B"],
-        old_logp: Float[Tensor, "B T"] | None,
-        ref_logp: Float[Tensor, "B T"] | None,
-        horizon: int,
-    ) -> tuple[Float[Tensor, "B T"], dict[str, Float[Tensor, "B"]]]:
-        """Return the reward of each token, and each term's sum over the row.
+    def shape(self, batch: Batch, horizon: int, memory: Memory) -> Batch:
+        """Return the batch with the reward of each token, each term's sum over the row, and the mask that trains.
 
-        `mask` is of the sampled tokens, `truncated` of the rows cut at the limit, `horizon` the response limit. Rows
-        without a score get no reward at all.
+        `horizon` is the response limit. Rows without a score get no reward at all.
         """
-        scored = torch.isfinite(score)
-        score, mask = tensors.keep(score, scored), mask & scored[:, None]
+        scored = torch.isfinite(batch.score)
+        sampled = batch.rollout.mask
+        if self.explore is not None and not self.explore.train:
+            sampled = sampled & ~batch.rollout.mixed
+        told = replace(batch, score=tensors.keep(batch.score, scored), mask=sampled & scored[:, None])
         with torch.no_grad():
-            terms = {t.type: t(score, mask, truncated, old_logp, ref_logp, horizon) for t in self.shaping}
-            reward = torch.stack(list(terms.values())).sum(0)
-        return reward, {name: term.sum(1) for name, term in terms.items()}
+            terms = {term.type: term(told, horizon, memory) for term in self.shaping}
+        return replace(
+            batch,
+            reward=torch.stack(list(terms.values())).sum(0),
+            parts={**batch.parts, **{name: term.sum(1) for name, term in terms.items()}},
+            mask=self.train_mask(batch.score, sampled, batch.group),
+        )
 
     def signal(self, batch: Batch, memory: Memory) -> tuple[Signal, Memory]:
         """Credit of every token of a step, and what to remember; call it on the whole step, before any cut."""
-        final_value = None
-        if self._bootstraps:
-            cut = [stop is not Stop.EOS for stop in batch.rollout.stop]
-            final = _required(batch.final_value, "final_value")
-            final_value = tensors.keep(final, torch.tensor(cut, device=final.device))
         with torch.no_grad():
-            signal, memory = self.advantage(batch.reward, batch.mask, batch.group, batch.values, final_value, memory)
+            signal, memory = self.advantage(batch, memory)
             if self.whiten is not None:
                 signal = signal._replace(advantage=self.whiten(signal.advantage, batch.mask))
         return signal, memory
@@ -162,12 +174,12 @@ class PolicyGradient(Part):
         shares: list[Tensor] = []
         stats: Stats = {}
         if scores.logp is not None:
-            value, stats = self._policy_loss(scores.logp, scores.entropy, batch, signal, total)
+            value, stats = self._policy_loss(scores, scores.logp, batch, signal, total)
             shares.append(value)
         if scores.values is not None and self.critic is not None:
             mask = batch.mask
-            old = tensors.keep(_required(batch.values, "values").detach(), mask)
-            target = tensors.keep(_required(signal.target, "target").detach(), mask)
+            old = tensors.keep(required(batch.values, "values").detach(), mask)
+            target = tensors.keep(required(signal.target, "target").detach(), mask)
             value, counted = self.critic.value_loss(tensors.keep(scores.values, mask), old, target, mask, total)
             shares.append(self.critic.coef * value)
             stats |= counted
@@ -175,8 +187,8 @@ class PolicyGradient(Part):
 
     def _policy_loss(
         self,
+        scores: Scores,
         logp: Float[Tensor, "B T"],
-        entropy: Float[Tensor, "B T"] | None,
         batch: Batch,
         signal: Signal,
         total: Totals,
@@ -185,23 +197,28 @@ class PolicyGradient(Part):
         mask = batch.mask
         logp, advantage = tensors.keep(logp, mask), tensors.keep(signal.advantage.detach(), mask)
         # without a need for old log-probs the update is on-policy, and the policy itself is the old one
-        old = _required(batch.old_logp, "old_logp") if Need.OLD in self.surrogate.needs else logp
-        log_ratio = self.ratio(logp, tensors.keep(old.detach(), mask), mask)
-        loss, stats = self.surrogate(logp, log_ratio, advantage, mask)
+        old = required(batch.old_logp, "old_logp") if Need.OLD in self.needs else logp
+        old = tensors.keep(old.detach(), mask)
+        move = Move(logp, old, self.ratio(logp, old, mask), mask, batch.rollout.tokens)
+        if self.surrogate.topk:
+            top = required(batch.rollout.topk, "topk")
+            move = move._replace(topk_ids=top.ids, old_topk=top.logp, topk=required(scores.topk_logp, "topk_logp"))
+        loss, stats = self.surrogate(move, advantage)
+        if self.correction is not None:
+            weight, counted = self.correction(old, tensors.keep(batch.rollout.sampled_logp, mask), mask)
+            loss, stats = loss * weight, stats | counted
         value = self.aggregate(loss, mask, total)
         stats["policy_loss"] = share(value, mask, total.sequences)
         if self.kl is not None:
-            ref = tensors.keep(_required(batch.ref_logp, "ref_logp").detach(), mask)
+            ref = tensors.keep(required(batch.ref_logp, "ref_logp").detach(), mask)
             penalty = self.kl.coef * self.aggregate(self.kl.estimate(logp, ref), mask, total)
             stats["kl_loss"] = share(penalty, mask, total.sequences)
             value = value + penalty
         if self.entropy:
-            bonus = tensors.keep(_required(entropy, "entropy"), mask)
+            bonus = tensors.keep(required(scores.entropy, "entropy"), mask)
             value = value - self.entropy * self.aggregate(bonus, mask, total)
-        return value, stats | policy_stats(logp, entropy, batch)
-
-
-def _required(value: Tensor | None, name: str) -> Tensor:
-    if value is None:
-        raise ValueError(f"the algorithm needs {name}, which the pipeline did not provide")
-    return value
+        if self.imitation:
+            likelihood = tensors.masked_sum(logp, mask & (batch.score > 0)[:, None]) / max(total.right_tokens, 1)
+            stats["imitation_loss"] = share(-self.imitation * likelihood, mask, total.sequences)
+            value = value - self.imitation * likelihood
+        return value, stats | policy_stats(logp, scores.entropy, batch)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -13,8 +14,25 @@ from paribus.batch import Stats
 from paribus.lazy import torch
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Bool, Float, Int
     from torch import Tensor
+
+
+class Move(NamedTuple):
+    """How far the policy has moved from the old one at each token of a micro-batch; 0 outside `mask`.
+
+    `log_ratio` is what the method's ratio Part makes of `logp` (with gradient) and `old_logp` (without). `old_topk`
+    and `topk` are the log-probs of the same K tokens under the old policy and under this one, detached.
+    """
+
+    logp: Float[Tensor, "B T"]
+    old_logp: Float[Tensor, "B T"]
+    log_ratio: Float[Tensor, "B T"]
+    mask: Bool[Tensor, "B T"]
+    tokens: Int[Tensor, "B T"]
+    topk_ids: Int[Tensor, "B T K"] | None = None
+    old_topk: Float[Tensor, "B T K"] | None = None
+    topk: Float[Tensor, "B T K"] | None = None
 
 
 class TokenRatio(Slot):
@@ -53,24 +71,30 @@ def _held(log_ratio: Float[Tensor, "..."], clamp: float | None) -> Float[Tensor,
     return log_ratio if clamp is None else log_ratio.clamp(-clamp, clamp)
 
 
-class Reinforce(Slot):
+class SurrogateSlot(Slot):
+    """Base of the surrogates: a loss per token from the move and the advantage."""
+
+    @property
+    def topk(self) -> int:
+        """How many of the old policy's likeliest tokens it looks at."""
+        return 0
+
+    @abstractmethod
+    def __call__(self, move: Move, advantage: Float[Tensor, "B T"]) -> tuple[Float[Tensor, "B T"], Stats]: ...
+
+
+class Reinforce(SurrogateSlot):
     """The score-function estimator (Williams 1992); right only for the policy that sampled: one update per step."""
 
     type: Literal["reinforce"] = "reinforce"
 
     formula: ClassVar[str] = "loss[t] = -A[t] lp[t]"
 
-    def __call__(
-        self,
-        logp: Float[Tensor, "B T"],
-        log_ratio: Float[Tensor, "B T"],
-        advantage: Float[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"],
-    ) -> tuple[Float[Tensor, "B T"], Stats]:
-        return -advantage * logp, {}
+    def __call__(self, move: Move, advantage: Float[Tensor, "B T"]) -> tuple[Float[Tensor, "B T"], Stats]:
+        return -advantage * move.logp, {}
 
 
-class Clip(Slot):
+class Clip(SurrogateSlot):
     """PPO's clipped surrogate (1707.06347, eq. 7), with separate bounds and an optional dual clip (1912.09729).
 
     The gradient is 0 where the ratio has left [1 - low, 1 + high] in the direction the advantage pushes; on the bound
@@ -85,14 +109,8 @@ class Clip(Slot):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.OLD})
     formula: ClassVar[str] = "loss[t] = -min(r A, clip(r, 1 - low, 1 + high) A);  dual: where A < 0, at most -dual A"
 
-    def __call__(
-        self,
-        logp: Float[Tensor, "B T"],
-        log_ratio: Float[Tensor, "B T"],
-        advantage: Float[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"],
-    ) -> tuple[Float[Tensor, "B T"], Stats]:
-        ratio, falling = log_ratio.exp(), advantage < 0
+    def __call__(self, move: Move, advantage: Float[Tensor, "B T"]) -> tuple[Float[Tensor, "B T"], Stats]:
+        ratio, falling, mask = move.log_ratio.exp(), advantage < 0, move.mask
         loss = torch.maximum(-advantage * ratio, -advantage * ratio.clamp(1 - self.low, 1 + self.high))
         stats: Stats = {
             "clip_low": fraction(falling & (ratio < 1 - self.low), mask),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import torch
 
-from paribus.batch import Batch, Max, Mean, Moments, Rollout, Scores, Signal, Stats, Totals, merge_stats, select, trim
+from paribus.batch import (
+    Batch,
+    Max,
+    Mean,
+    Moments,
+    Rollout,
+    Scores,
+    Signal,
+    Stats,
+    Totals,
+    merge_stats,
+    move,
+    select,
+    trim,
+)
 from paribus.engines.checkpoint import restore_tensors, write_tensors
 from paribus.engines.optim import Optimizer, lr_scale
 from paribus.engines.protocols import Objective
@@ -148,7 +161,7 @@ class TorchLearner:
         parts: list[Stats] = []
         for rows in self._minibatches(batch, key):
             mini, credit = select(batch, rows), select(signal, rows)
-            total = Totals.of(mini.mask, self.horizon)
+            total = Totals.of(mini.mask, self.horizon, mini.score)
             if total.tokens:
                 parts.append(self._update(mini, credit, objective, total, key.step, first=not parts))
         return merge_stats(parts)
@@ -207,7 +220,7 @@ class TorchLearner:
         """Return `rows` of a noun on the learner's device, cut to the longest of them in `rollout`."""
         chosen = torch.tensor(rows)
         width = int((rollout or value).length[chosen].max())
-        return _to(trim(select(value, chosen), width), self.device)
+        return move(trim(select(value, chosen), width), self.device)
 
     def _minibatches(self, batch: Batch, key: Key) -> Iterator[Tensor]:
         """Yield the rows of every update: an epoch is a permutation of the groups, cut; its last piece may be short."""
@@ -288,17 +301,3 @@ def _step_stats(prefix: str, norm: float, rate: float) -> Stats:
     if math.isfinite(norm):
         stats[f"{prefix}grad_norm"] = Moments(norm, norm * norm, 1.0)
     return stats
-
-
-def _to(value: Any, device: torch.device) -> Any:
-    """Return a noun (Batch, Rollout, Signal) with its tensors on `device`."""
-    if isinstance(value, torch.Tensor):
-        return value.to(device)
-    if isinstance(value, Mapping):
-        return {name: _to(v, device) for name, v in value.items()}
-    if isinstance(value, Signal):
-        return Signal(*(_to(v, device) for v in value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        moved = {f.name: _to(getattr(value, f.name), device) for f in dataclasses.fields(value)}
-        return dataclasses.replace(value, **moved)
-    return value

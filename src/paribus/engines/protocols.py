@@ -20,13 +20,18 @@ class SamplingPlan:
     """How to continue prompts. Log-probs recorded are those of the temperature-scaled full softmax.
 
     `temperature` 0 is greedy (log-probs are then those at temperature 1). `top_p` < 1 truncates, which training
-    refuses: the learner's log-probs would be those of another distribution.
+    refuses: the learner's log-probs would be those of another distribution. `topk` asks for the log-probs of the
+    likeliest tokens at each position. With probability `mix_rate` a step draws no token: it records the likeliest,
+    and reads a mix of the embeddings of that token and its `mix_neighbours` - 1 nearest ones (`Rollout.mix`).
     """
 
     samples: int  # per prompt
     max_tokens: int  # response limit
     temperature: float = 1.0
     top_p: float = 1.0
+    topk: int = 0
+    mix_rate: float = 0.0
+    mix_neighbours: int = 0
 
 
 class Sampler(Protocol):
@@ -49,6 +54,8 @@ class Objective(Protocol):
     def critic(self) -> Any | None: ...
     @property
     def entropy(self) -> float: ...
+    @property
+    def topk(self) -> int: ...  # 0, or of how many tokens `Scores.topk_logp` is wanted
     def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss: ...
 
 

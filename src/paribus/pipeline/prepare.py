@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from paribus.algorithms import Need, PolicyGradient
+from paribus.algorithms import Memory, Need, PolicyGradient
 from paribus.batch import Batch, Max, Rollout, Stats
 from paribus.engines.protocols import Learner
 from paribus.lazy import torch
 from paribus.pipeline.clock import Clock
-from paribus.types import Stop
 
 
 def prepare(
-    algorithm: PolicyGradient, rollout: Rollout, score: torch.Tensor, learner: Learner, horizon: int, clock: Clock
+    algorithm: PolicyGradient,
+    rollout: Rollout,
+    score: torch.Tensor,
+    learner: Learner,
+    horizon: int,
+    memory: Memory,
+    clock: Clock,
 ) -> Batch:
     """Return the batch of a step; a row without a score trains nothing and enters no statistic."""
     needs = algorithm.needs
@@ -26,20 +31,17 @@ def prepare(
         with clock("values"):
             values = learner.values(rollout)
             final = learner.final_values(rollout) if Need.FINAL_VALUE in needs else None
-    score = score.to(rollout.tokens.device)
-    truncated = torch.tensor([stop is not Stop.EOS for stop in rollout.stop], device=score.device)
-    reward, parts = algorithm.shape(score, rollout.mask, truncated, old, ref, horizon)
-    return Batch(
+    batch = Batch(
         rollout=rollout,
-        score=score,
-        reward=reward,
-        mask=algorithm.train_mask(score, rollout.mask, rollout.group),
-        parts=parts,
+        score=score.to(rollout.tokens.device),
+        reward=torch.zeros(rollout.mask.shape),
+        mask=rollout.mask,
         old_logp=old,
         ref_logp=ref,
         values=values,
         final_value=final,
     )
+    return algorithm.shape(batch, horizon, memory)
 
 
 def start_stats(batch: Batch) -> Stats:

@@ -26,7 +26,7 @@ def train(run: Session) -> None:
         with clock("grade"):
             verdicts = grade(run.grader, rollout, run.by_id)
             refuse_failures(verdicts, run.setting.limit.grader_errors, step + 1)
-        batch = prepare(algorithm, rollout, scores(verdicts), learner, spec.max_response, clock)
+        batch = prepare(algorithm, rollout, scores(verdicts), learner, spec.max_response, run.memory, clock)
         signal, memory = algorithm.signal(batch, run.memory)
         stats = learner.update(batch, signal, algorithm, Key(run.seed, "update", step))
         sampler.load(learner.weights(), version=step + 1)
