@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paribus.algorithms import PolicyGradient
+from paribus.algorithms import CATALOG, PolicyGradient
 from paribus.algorithms.surrogate import Move, TokenRatio
 from paribus.batch import Batch, Rollout
 from paribus.types import Stop
+
+ONLINE = {name: entry for name, entry in CATALOG.items() if isinstance(entry, PolicyGradient)}
 
 
 def rollout_of(mask: Tensor, group: Tensor, stop: Sequence[Stop] | None = None, **more: Any) -> Rollout:

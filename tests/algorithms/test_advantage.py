@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from batches import plain_batch
 from paribus.algorithms import (
     BatchBaseline,
+    Bnpo,
     EmaBaseline,
     FixedBaseline,
     Gae,
     GroupMean,
+    GroupMeanBatchStd,
     GroupZScore,
     LeaveOneOut,
 )
+from paribus.errors import ConfigError
 from paribus.types import Stop
 
 F = torch.float64
@@ -93,14 +96,16 @@ def test_closed_form_of_two_right_of_four(close):
     close(rows(GroupZScore(eps=0), [1, 0, 0, 1])[0], [0.8660254, -0.8660254, -0.8660254, 0.8660254])
 
 
-@pytest.mark.parametrize("estimator", [GroupZScore(eps=0), GroupMean(), LeaveOneOut()])
+@pytest.mark.parametrize("estimator", [GroupZScore(eps=0), GroupMean(), LeaveOneOut(), GroupMeanBatchStd()])
 def test_groups_are_told_apart_by_id_not_by_position(close, estimator):
     together, _ = rows(estimator, [1, 0, 0, 3, 5, 4], [7, 7, 7, 2, 2, 2])
     mixed, _ = rows(estimator, [3, 1, 5, 0, 4, 0], [2, 7, 2, 7, 2, 7])
     close(mixed[[1, 3, 5, 0, 2, 4]], together)
 
 
-@pytest.mark.parametrize("estimator", [GroupZScore(eps=0), GroupZScore(), GroupMean(), LeaveOneOut()])
+@pytest.mark.parametrize(
+    "estimator", [GroupZScore(eps=0), GroupZScore(), GroupMean(), LeaveOneOut(), GroupMeanBatchStd(eps=0)]
+)
 def test_a_group_of_one_and_a_uniform_group_teach_nothing(close, estimator):
     credit, _ = rows(estimator, [5.0, 2.0, 2.0, 2.0], [0, 1, 1, 1])
     close(credit, [0, 0, 0, 0], 0)
@@ -139,6 +144,79 @@ def test_leave_one_out_is_the_group_mean_scaled_and_both_centre(total):
     torch.testing.assert_close(loo, direct.to(F), rtol=1e-5, atol=1e-5)
     assert abs(float(mean.sum())) < 1e-9 and abs(float(loo.sum())) < 1e-9
     assert abs(float(rows(GroupZScore(), total)[0].sum())) < 1e-9
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_one_std_for_the_whole_step(close, ddof):
+    total, group = [1, 0, 0, 0, 3, 1], [0, 0, 0, 0, 1, 1]
+    found, _ = rows(GroupMeanBatchStd(eps=0.1, ddof=ddof), total, group)
+    spread = float(torch.tensor(total, dtype=F).std(correction=ddof))
+    close(found, torch.tensor([0.75, -0.25, -0.25, -0.25, 1, -1], dtype=F) / (spread + 0.1), 1e-12)
+    # one group is the whole step: GRPO
+    close(rows(GroupMeanBatchStd(eps=1e-6), [1, 0, 0, 1])[0], rows(GroupZScore(eps=1e-6), [1, 0, 0, 1])[0], 1e-12)
+
+
+def rates(estimator, p, samples):
+    """Credit of a right and of a wrong row of each group, whose success rates are `p`."""
+    total = torch.tensor([[float(i < round(rate * samples)) for i in range(samples)] for rate in p], dtype=F)
+    group = torch.arange(len(p)).repeat_interleave(samples)
+    credit = rows(estimator, total.flatten(), group)[0].reshape(total.shape)
+    return credit[:, 0], credit[:, -1]
+
+
+@pytest.mark.parametrize(
+    ("p", "samples", "right", "wrong"),
+    [
+        (
+            [0.25, 0.5, 0.5, 0.75], 4,
+            [0.66737871, 0.35007853, 0.35007853, 0.22245957], [-0.22245957, -0.35007853, -0.35007853, -0.66737871],
+        ),
+        (
+            [0.125, 0.25, 0.25, 0.375], 8,
+            [0.50069993, 0.30952479, 0.30952479, 0.31518959], [-0.07152856, -0.10317493, -0.10317493, -0.18911376],
+        ),
+    ],
+)  # fmt: skip
+def test_e19_bnpo(close, p, samples, right, wrong):
+    found = rates(Bnpo(), p, samples)
+    close(found[0], right)
+    close(found[1], wrong)
+
+
+def test_e19_the_fitted_density(close):
+    def fit(p):
+        return torch.stack(Bnpo().fit(torch.tensor(p, dtype=F), torch.arange(4), torch.ones(4, dtype=torch.bool)))
+
+    close(fit([0.25, 0.5, 0.5, 0.75]), [1.83333333, 1.83333333])
+    close(fit([0.125, 0.25, 0.25, 0.375]), [2.41666667, 5.25])
+    close(fit([0.5] * 4), [1, 1], 0)  # v = 0: no spread to fit
+    close(fit([0.1, 0.1 + 1e-17, 0.3 - 0.2, 0.1]), [1, 1], 0)
+    close(fit([0.0, 1.0, 0.0, 1.0]), [1, 1], 0)  # k < 0: more spread than any Beta has
+
+
+@pytest.mark.parametrize("p", [[0.5] * 3, [0.25], [0.0, 1.0, 0.0, 1.0]])
+def test_bnpo_without_a_fit_is_the_group_mean(close, p):
+    found, plain = rates(Bnpo(), p, 4), rates(GroupMean(), p, 4)
+    close(torch.cat(found), torch.cat(plain), 1e-12)
+
+
+@pytest.mark.parametrize("rate", [0.125, 0.5, 0.75])
+def test_bnpo_with_three_halves_is_grpo_up_to_pi_over_eight(rate):
+    """1/f = (pi/8) / sqrt(p (1 - p)), and sqrt(p (1 - p)) is the population's standard deviation."""
+    half = Bnpo(low=1.5)  # equal rates: both parameters are the bound
+    beta, grpo = rates(half, [rate] * 2, 8), rates(GroupZScore(eps=0, ddof=0), [rate] * 2, 8)
+    torch.testing.assert_close(torch.cat(beta), torch.cat(grpo) * torch.pi / 8, rtol=1e-12, atol=1e-12)
+
+
+def test_bnpo_of_groups_without_a_mistake_or_a_hit_is_zero_and_finite():
+    credit = torch.cat(rates(Bnpo(), [0.0, 0.25, 0.5, 0.5, 1.0], 4))
+    assert credit.isfinite().all() and not credit[[0, 4, 5, 9]].any() and credit[[1, 2, 3, 6, 7, 8]].all()
+
+
+def test_bnpo_takes_success_rates_only():
+    for total in ([-1.0, 1.0], [0.0, 1.5]):
+        with pytest.raises(ConfigError, match=r"outside \[0, 1\]"):
+            rows(Bnpo(), total)
 
 
 @settings(max_examples=30, deadline=None)

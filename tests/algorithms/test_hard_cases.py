@@ -20,13 +20,16 @@ from paribus.algorithms import (
     GroupZScore,
     Kl,
     LeaveOneOut,
+    MissingEos,
     SequenceMeanTokenMean,
     TokenMean,
+    TopEntropy,
     signal_stats,
 )
 from paribus.algorithms.catalog import GRPO, REINFORCE
 from paribus.batch import Scores, Signal, Totals, merge_stats, select
 from paribus.part import replace
+from paribus.types import Stop
 
 F = torch.float64
 
@@ -249,6 +252,26 @@ def test_b38_observation_tokens_are_skipped(case, close):
     mask = torch.tensor([given["mask"]]).bool()
     reward = batch_of(GRPO, torch.ones(1, dtype=F), mask, torch.zeros(1).long(), horizon=5).reward
     close(reward[0], given["rewards"], 0)
+
+
+def test_b40_any_stop_token_ends_a_row(case):
+    """The penalty looks at why the sampler stopped, never at the tokens: whatever ended the row there, ended it."""
+    given, expected = case("b40")
+    stop = [Stop.EOS if row[-1] in given["stop_ids"] else Stop.LENGTH for row in given["responses"]]
+    mask = torch.ones(len(stop), 2, dtype=torch.bool)
+    part = MissingEos(penalty=given["penalty"])
+    cost = part(plain_batch(torch.zeros(mask.shape), mask, torch.zeros(len(stop)).long(), stop=stop), 2, {})
+    assert (cost[:, 1] == -given["penalty"]).tolist() == expected["penalised"] and not cost[:, 0].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F])
+def test_b54_one_threshold_for_the_whole_step(case, dtype):
+    given, expected = case("b54")
+    entropy = torch.tensor(given["rank_entropies"], dtype=dtype)
+    part = TopEntropy(share=1 - given["quantile"])
+    assert float(part.threshold(entropy.flatten())) == pytest.approx(expected["threshold_global"], abs=1e-9)
+    chosen = part(entropy, torch.ones(entropy.shape, dtype=torch.bool))
+    assert chosen.long().tolist() == expected["selected_global"]
 
 
 def test_a43_an_ungradable_gold_gives_no_credit(case, make_batch, close):

@@ -6,7 +6,7 @@ import pytest
 
 from paribus.algorithms import CATALOG
 from paribus.algorithms.catalog import GRPO, PPO, REINFORCE, VERL_05_GRPO, VERL_05_PPO
-from paribus.algorithms.show import diff_text, differences, show_text
+from paribus.algorithms.show import WIDTH, diff_text, differences, show_text
 from paribus.part import diff, replace
 
 
@@ -25,6 +25,11 @@ def test_every_field_and_formula_is_on_one_screen(entry):
 
 def test_a_ratio_that_is_not_used_is_not_shown():
     assert "TokenRatio" in show_text(GRPO) and "TokenRatio" not in show_text(REINFORCE)
+
+
+def test_weights_that_are_no_parts_are_shown_too():
+    lines = [line.split() for line in show_text(CATALOG["vapo"]).splitlines()]
+    assert ["imitation", "0.1"] in lines and ["entropy", "0"] in lines
 
 
 def test_an_own_method_is_shown_without_sources():
@@ -55,3 +60,11 @@ def test_no_source_declares_what_only_one_of_them_names():
 
 def test_equal_methods_do_not_differ():
     assert diff_text(GRPO, replace(GRPO, name="other")) == "grpo and other do not differ."
+
+
+def test_a_part_inside_a_part_is_shown_with_its_fields_and_formula():
+    text = show_text(CATALOG["cppo_adaptive"])
+    assert "divergence=TopkTv(k=20)" in text
+    assert "    divergence: D = 1/2 sum |p_old - p|" in text
+    assert "    budget: clip(quantile of the row's D, low, high)" in text
+    assert max(map(len, text.splitlines())) <= WIDTH

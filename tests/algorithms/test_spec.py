@@ -6,6 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from batches import ONLINE
 from paribus.algorithms import (
     CATALOG,
     All,
@@ -13,18 +14,24 @@ from paribus.algorithms import (
     Critic,
     DropUniform,
     Gae,
+    Gmpo,
     GroupMean,
     Kl,
     KlInReward,
+    MissingEos,
     Need,
     OutcomeAtEnd,
+    Refill,
     Reinforce,
     SequenceMeanTokenMean,
     SequenceRatio,
+    StepRewards,
     TokenMean,
+    TopEntropy,
+    TruncatedToken,
 )
 from paribus.algorithms.catalog import GRPO, PPO, REINFORCE, RLOO, VERL_05_PPO
-from paribus.batch import Scores, Totals
+from paribus.batch import Mix, Scores, TopK, Totals
 from paribus.errors import ConfigError
 from paribus.part import load, replace
 from paribus.types import Stop
@@ -71,11 +78,48 @@ def test_e4_rloo_takes_the_baseline_after_the_kl(example, make_batch, close):
     close(loss_of(clipped, batch, example.new).value, -0.07583333333333335, 1e-12)
 
 
+def test_e26_uniform_groups_are_left_out_and_what_a_refill_keeps_is_the_same(make_batch):
+    score = torch.tensor([1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0], dtype=F)
+    group, scored = torch.arange(16) // 4, torch.ones(16, dtype=torch.bool)
+    for part, rounds in ((DropUniform(), 0), (Refill(rounds=9), 9)):
+        assert part.rounds == rounds
+        assert part(score, group, scored)[::4].tolist() == [True, False, False, True]
+    dapo = CATALOG["dapo"]
+    assert All().rounds == 0 and dapo.keep == Refill(rounds=9) and Need.GROUP in dapo.needs
+    batch = make_batch(dapo, score, torch.ones(16, 1, dtype=torch.bool), group, old=score[:, None])
+    assert Totals.of(batch.mask, 8).sequences == 8
+
+
 def test_e16_dapo(example, make_batch, close):
-    algorithm = replace(CATALOG["dapo_no_resampling"], **{"advantage.eps": 0.0})
+    algorithm = replace(CATALOG["dapo"], **{"advantage.eps": 0.0})
     batch = make_batch(algorithm, example.score, example.mask, example.group, old=example.old, horizon=20)
     close(batch.reward.sum(1), [1, -1, -1, -1], 1e-12)
     close(loss_of(algorithm, batch, example.new).value, 0.0605, 1e-12)
+
+
+def test_e11_imitation_is_the_likelihood_of_the_right_responses_alone(example, make_batch, close):
+    batch = make_batch(PLAIN_GRPO, example.score, example.mask, example.group, old=example.old)
+    signal, _ = PLAIN_GRPO.signal(batch, {})
+    found = []
+    for algorithm in (PLAIN_GRPO, replace(PLAIN_GRPO, imitation=0.1)):
+        logp = example.new.clone().requires_grad_()
+        loss = algorithm.loss(Scores(logp), batch, signal, Totals.of(batch.mask, 8, batch.score))
+        found.append((loss, torch.autograd.grad(loss.value, logp)[0]))
+    (without, plain), (with_it, gradient) = found
+    close(with_it.value - without.value, 0.1 * 0.6735368239833046, 1e-12)
+    assert with_it.stats["imitation_loss"].value == pytest.approx(0.06735368239833046)
+    close(gradient - plain, [[-0.05, -0.05, 0, 0]] + [[0] * 4] * 3, 1e-12)
+
+
+def test_a_mixed_step_trains_unless_the_exploration_says_otherwise(example, make_batch):
+    weight = torch.zeros(*example.mask.shape, 3)
+    weight[1, 2] = torch.tensor([0.5, 0.3, 0.2])
+    mix = Mix(torch.zeros(weight.shape, dtype=torch.long), weight)
+    for train, left in ((True, 0), (False, 1)):
+        algorithm = replace(CATALOG["ngrpo"], **{"explore.train": train})
+        batch = make_batch(algorithm, example.score, example.mask, example.group, old=example.old, mix=mix)
+        assert int((example.mask & ~batch.mask).sum()) == left and bool(batch.mask[1, 2]) is train
+        assert batch.reward.sum() == 1, "the outcome is given all the same"
 
 
 def test_e6_ppo_credits_before_whitening_what_the_critic_learns(make_batch, close):
@@ -171,11 +215,15 @@ def test_a_row_without_score_is_in_no_statistic_and_not_in_the_loss(make_batch, 
 def test_a_group_without_any_score_contributes_nothing(make_batch):
     score = torch.full((4,), float("nan"), dtype=F)
     mask, group, old = torch.ones(4, 2, dtype=torch.bool), torch.zeros(4, dtype=torch.long), torch.zeros(4, 2, dtype=F)
-    for algorithm in CATALOG.values():
-        batch = make_batch(algorithm, score, mask, group, old=old, ref=old, values=old)
-        signal, _ = algorithm.signal(batch, {})
+    top = torch.full((4, 2, 3), -2.0, dtype=F)
+    for algorithm in ONLINE.values():
+        batch = make_batch(
+            algorithm, score, mask, group, old=old, ref=old, values=old, sampled_logp=old, step_end=mask,
+            step_score=old, greedy_score=score, old_entropy=old, topk=TopK(torch.zeros(4, 2, 3).long(), top),
+        )  # fmt: skip
+        signal, _ = algorithm.signal(batch, algorithm.memory())
         new = torch.zeros(4, 2, dtype=F, requires_grad=True)
-        value = algorithm.loss(Scores(new, None, new), batch, signal, Totals.of(batch.mask, 8)).value
+        value = algorithm.loss(Scores(new, None, new, top), batch, signal, Totals.of(batch.mask, 8)).value
         value.backward()
         assert value == 0 and not new.grad.any() and not signal.advantage.any(), algorithm.name
 
@@ -206,6 +254,10 @@ def test_the_old_policy_is_the_policy_itself_where_nothing_needs_another(make_ba
 
 
 def test_needs_are_the_union_of_the_parts():
+    assert CATALOG["remax"].needs == {Need.GREEDY, Need.OLD, Need.REFERENCE}
+    assert CATALOG["grpo_process"].needs == {Need.STEPS, Need.GROUP, Need.OLD, Need.REFERENCE}
+    assert Need.ENTROPY in CATALOG["grpo_entropy"].needs
+    assert Need.OLD in replace(REINFORCE, kl=Kl(coef=0.1, unbiased=True)).needs
     assert REINFORCE.needs == frozenset()
     assert RLOO.needs == {Need.GROUP, Need.OLD, Need.REFERENCE}
     assert PPO.needs == {Need.OLD, Need.REFERENCE, Need.VALUES}
@@ -220,10 +272,31 @@ def test_needs_are_the_union_of_the_parts():
         (GRPO, {"critic": Critic(lr=1e-5)}, "the critic would train for nothing"),
         (PPO, {"advantage.truncation": "bootstrap"}, "go together"),
         (GRPO, {"shaping": (OutcomeAtEnd(truncated="omitted"),)}, "go together"),
-        (GRPO, {"shaping": ()}, "exactly one outcome_at_end"),
-        (GRPO, {"shaping": (KlInReward(coef=0.1),)}, "exactly one outcome_at_end"),
-        (GRPO, {"shaping": (OutcomeAtEnd(), OutcomeAtEnd())}, "exactly one outcome_at_end"),
+        (GRPO, {"shaping": ()}, "an outcome_at_end or step_rewards"),
+        (GRPO, {"shaping": (KlInReward(coef=0.1),)}, "an outcome_at_end or step_rewards"),
+        (GRPO, {"shaping": (OutcomeAtEnd(), OutcomeAtEnd())}, "no term twice"),
+        (GRPO, {"shaping": (StepRewards(), StepRewards())}, "no term twice"),
+        (CATALOG["grpo_process"], {"shaping": (StepRewards(), OutcomeAtEnd())}, "sees the rewards at step ends only"),
+        (CATALOG["grpo_process"], {"shaping": (OutcomeAtEnd(),)}, "sees the rewards at step ends only"),
+        (CATALOG["remax"], {"shaping": (OutcomeAtEnd(wrong=-1.0),)}, "so that both are scores"),
+        (CATALOG["bnpo"], {"shaping": (OutcomeAtEnd(), MissingEos())}, "rewards lie between 0 and 1"),
+        (CATALOG["bnpo"], {"shaping": (OutcomeAtEnd(wrong=-1.0),)}, "rewards lie between 0 and 1"),
+        (CATALOG["gspo"], {"select": TopEntropy()}, "select credits each token"),
+        (replace(GRPO, kl=Kl(coef=0.1, straight_through=True)), {"kl.unbiased": True}, "choose one"),
         (RLOO, {"ratio": SequenceRatio(normalise=True)}, "reinforce has no ratio"),
+        (CATALOG["gmpo"], {"aggregate": TokenMean()}, "surrogate gmpo is one number for a row"),
+        (CATALOG["gmpo"], {"ratio": SequenceRatio(normalise=True)}, "looks at each token's ratio"),
+        (CATALOG["dppo_tv"], {"ratio": SequenceRatio(normalise=True)}, "looks at each token's ratio"),
+        (CATALOG["cppo"], {"ratio": SequenceRatio(normalise=True)}, "looks at each token's ratio"),
+        (CATALOG["cppo"], {"old": "learner"}, "a top-k divergence is of the policy that sampled"),
+        (CATALOG["dppo_tv"], {"correction": TruncatedToken()}, "a correction would count twice"),
+        (
+            GRPO,
+            {"ratio": SequenceRatio(normalise=False), "aggregate": TokenMean()},
+            "a product of ratios is one",
+        ),
+        (PPO, {"ratio": SequenceRatio(normalise=True)}, "one ratio for the row would average that away"),
+        (PPO, {"surrogate": Gmpo(), "aggregate": SequenceMeanTokenMean()}, "one ratio for the row would average"),
         (GRPO, {"surrogate.dual": 1.0}, "dual: "),
         (GRPO, {"kl.ceiling": -1.0}, "ceiling: "),
         (GRPO, {"entropy": -0.1}, "entropy"),

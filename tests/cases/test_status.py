@@ -16,13 +16,9 @@ STATUS: dict[str, dict[str, str]] = tomllib.loads((Path(__file__).parent / "stat
 NOT_BUILT = {"several ranks"}
 # Families b to f: methods and measures of later versions.
 LATER = NOT_BUILT | {
-    "high-entropy token selection",
-    "missing-EOS penalty",
     "pass@k and maj@k",
-    "preference learning",
     "reward models",
     "several answers per problem in the statistics",
-    "supervised and preference learning on given answers",
 }
 
 

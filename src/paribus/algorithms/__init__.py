@@ -2,52 +2,108 @@
 
 from paribus.algorithms.advantage import (
     BatchBaseline,
+    Bnpo,
     EmaBaseline,
     FixedBaseline,
-    Gae,
     GroupMean,
+    GroupMeanBatchStd,
+    GroupStepZScore,
     GroupZScore,
     LeaveOneOut,
 )
 from paribus.algorithms.aggregate import Constant, SequenceMeanTokenMean, SequenceMeanTokenSum, TokenMean
-from paribus.algorithms.catalog import CATALOG, find
+from paribus.algorithms.bradley_terry import BradleyTerry
+from paribus.algorithms.catalog import CATALOG, Algorithm, find
+from paribus.algorithms.correction import GeometricMask, MaskedSequence, MaskedToken, TruncatedSequence, TruncatedToken
 from paribus.algorithms.critic import Critic
-from paribus.algorithms.keep import All, DropUniform
+from paribus.algorithms.divergence import BinaryKl, BinaryTv, TopkKl, TopkTv
+from paribus.algorithms.explore import NeighbourMix
+from paribus.algorithms.keep import All, DropUniform, Refill
 from paribus.algorithms.kl import Kl
 from paribus.algorithms.metrics import signal_stats
-from paribus.algorithms.shaping import KlInReward, OutcomeAtEnd, SoftOverlong
+from paribus.algorithms.offline import DemonstrationFile, LabelFile, Offline, OwnLabels, OwnPairs, OwnRight, PairFile
+from paribus.algorithms.preference import Dpo, Hinge, Ipo, Orpo, SimPo
+from paribus.algorithms.returns import Gae, GreedyBaseline, ReturnToGo
+from paribus.algorithms.selection import TopEntropy
+from paribus.algorithms.shaping import AdaptiveKl, KlInReward, MissingEos, OutcomeAtEnd, SoftOverlong, StepRewards
 from paribus.algorithms.slot import Memory, Need
+from paribus.algorithms.soft import Cispo, Gmpo, Sapo
 from paribus.algorithms.spec import PolicyGradient
 from paribus.algorithms.surrogate import Clip, Reinforce, SequenceRatio, TokenRatio
+from paribus.algorithms.trust import AdaptiveBudget, DivergenceMask, FixedBudget, PrefixBudget
+from paribus.algorithms.unpaired import Kto, Sft
 from paribus.algorithms.whiten import Whiten
 
 __all__ = [
     "CATALOG",
+    "AdaptiveBudget",
+    "AdaptiveKl",
+    "Algorithm",
     "All",
     "BatchBaseline",
+    "BinaryKl",
+    "BinaryTv",
+    "Bnpo",
+    "BradleyTerry",
+    "Cispo",
     "Clip",
     "Constant",
     "Critic",
+    "DemonstrationFile",
+    "DivergenceMask",
+    "Dpo",
     "DropUniform",
     "EmaBaseline",
     "FixedBaseline",
+    "FixedBudget",
     "Gae",
+    "GeometricMask",
+    "Gmpo",
+    "GreedyBaseline",
     "GroupMean",
+    "GroupMeanBatchStd",
+    "GroupStepZScore",
     "GroupZScore",
+    "Hinge",
+    "Ipo",
     "Kl",
     "KlInReward",
+    "Kto",
+    "LabelFile",
     "LeaveOneOut",
+    "MaskedSequence",
+    "MaskedToken",
     "Memory",
+    "MissingEos",
     "Need",
+    "NeighbourMix",
+    "Offline",
+    "Orpo",
     "OutcomeAtEnd",
+    "OwnLabels",
+    "OwnPairs",
+    "OwnRight",
+    "PairFile",
     "PolicyGradient",
+    "PrefixBudget",
+    "Refill",
     "Reinforce",
+    "ReturnToGo",
+    "Sapo",
     "SequenceMeanTokenMean",
     "SequenceMeanTokenSum",
     "SequenceRatio",
+    "Sft",
+    "SimPo",
     "SoftOverlong",
+    "StepRewards",
     "TokenMean",
     "TokenRatio",
+    "TopEntropy",
+    "TopkKl",
+    "TopkTv",
+    "TruncatedSequence",
+    "TruncatedToken",
     "Whiten",
     "find",
     "signal_stats",

@@ -1,4 +1,4 @@
-"""Advantage estimators: from shaped rewards to the credit of each token."""
+"""Advantage estimators: from shaped rewards to the credit of each token; those that look ahead are in `returns`."""
 
 from __future__ import annotations
 
@@ -8,63 +8,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from paribus import tensors
+from paribus.algorithms.returns import Gae, GreedyBaseline, ReturnToGo, discounted
 from paribus.algorithms.slot import Memory, Need, Slot, required
 from paribus.batch import Batch, Signal
+from paribus.errors import ConfigError
 from paribus.lazy import torch
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
     from torch import Tensor
-
-
-class Gae(Slot):
-    """Generalised advantage estimation over the trained tokens of a row (1506.02438, eq. 16).
-
-    Positions outside the mask (padding, tool output) are skipped: value and credit pass through them undecayed.
-    `critic_lam` gives the critic's target another lambda than the policy's advantage (VC-PPO, 2503.01491); None: the
-    same. `truncation` says what follows the last token of a row cut at the length limit: value 0, as after a stop token
-    (what TRL, verl and OpenRLHF do), or the critic's value there, in which case the row must get no outcome reward.
-    """
-
-    type: Literal["gae"] = "gae"
-    gamma: float = Field(default=1.0, ge=0, le=1)
-    lam: float = Field(default=0.95, ge=0, le=1)
-    critic_lam: float | None = Field(default=None, ge=0, le=1)
-    truncation: Literal["zero", "bootstrap"] = "zero"
-
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.VALUES})
-    formula: ClassVar[str] = (
-        "A[t] = rw[t] + gamma V[t+1] - V[t] + gamma lam A[t+1];  target = A (with critic_lam) + V, before whitening"
-    )
-
-    def __call__(self, batch: Batch, memory: Memory) -> tuple[Signal, Memory]:
-        mask = batch.mask
-        reward, values = tensors.keep(batch.reward, mask), tensors.keep(required(batch.values, "values"), mask)
-        after = torch.zeros_like(values[:, 0])
-        if self.truncation == "bootstrap":
-            after = tensors.keep(required(batch.final_value, "final_value"), batch.rollout.truncated)
-        advantage = self._scan(reward, mask, values, after, self.lam)
-        credit = advantage
-        if self.critic_lam is not None and self.critic_lam != self.lam:
-            credit = self._scan(reward, mask, values, after, self.critic_lam)
-        return Signal(advantage, credit + values), memory
-
-    def _scan(
-        self,
-        reward: Float[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"],
-        values: Float[Tensor, "B T"],
-        after: Float[Tensor, "B"],
-        lam: float,
-    ) -> Float[Tensor, "B T"]:
-        next_value, running = after, torch.zeros_like(after)
-        columns = []
-        for rw, on, value in zip(*(reversed(x.unbind(1)) for x in (reward, mask, values)), strict=True):
-            delta = rw + self.gamma * next_value - value
-            running = torch.where(on, delta + self.gamma * lam * running, running)
-            next_value = torch.where(on, value, next_value)
-            columns.append(running)
-        return tensors.keep(torch.stack(columns[::-1], 1), mask)
 
 
 class RowAdvantage(Slot):
@@ -80,6 +32,26 @@ class RowAdvantage(Slot):
         mask = batch.mask
         credit, memory = self.credit(tensors.keep(batch.reward, mask).sum(1), batch.group, mask.any(1), memory)
         return Signal(tensors.broadcast(credit, mask)), memory
+
+
+def z_score(
+    x: Float[Tensor, "B"], group: Int[Tensor, "B"], valid: Bool[Tensor, "B"], eps: float, ddof: int
+) -> Float[Tensor, "B"]:
+    """Distance to the group's mean in its standard deviations; 0 in a group of one or of equal values."""
+    centred, varied = _centred(x, group, valid)
+    scale = tensors.group_std(x, group, valid, ddof) + eps
+    return centred / torch.where(varied, scale, torch.ones_like(scale))
+
+
+def _centred(
+    x: Float[Tensor, "B"], group: Int[Tensor, "B"], valid: Bool[Tensor, "B"]
+) -> tuple[Float[Tensor, "B"], Bool[Tensor, "B"]]:
+    """Distance to the group's mean, and where the group varies at all.
+
+    Elsewhere it is exactly 0: dividing rounding noise by a small number would invent credit.
+    """
+    varied = ~tensors.uniform_groups(x, group, valid)
+    return tensors.keep(x - tensors.group_mean(x, group, valid), varied), varied
 
 
 class GroupZScore(RowAdvantage):
@@ -98,11 +70,7 @@ class GroupZScore(RowAdvantage):
     def credit(
         self, total: Float[Tensor, "B"], group: Int[Tensor, "B"], valid: Bool[Tensor, "B"], memory: Memory
     ) -> tuple[Float[Tensor, "B"], Memory]:
-        centred = total - tensors.group_mean(total, group, valid)
-        varied = ~tensors.uniform_groups(total, group, valid)
-        scale = tensors.group_std(total, group, valid, self.ddof) + self.eps
-        # dividing rounding noise by rounding noise would invent credit: uniform groups never reach the division
-        return tensors.keep(centred, varied) / torch.where(varied, scale, torch.ones_like(scale)), memory
+        return z_score(total, group, valid, self.eps, self.ddof), memory
 
 
 class GroupMean(RowAdvantage):
@@ -117,6 +85,108 @@ class GroupMean(RowAdvantage):
         self, total: Float[Tensor, "B"], group: Int[Tensor, "B"], valid: Bool[Tensor, "B"], memory: Memory
     ) -> tuple[Float[Tensor, "B"], Memory]:
         return total - tensors.group_mean(total, group, valid), memory
+
+
+class GroupMeanBatchStd(RowAdvantage):
+    """Distance to the mean of the prompt's group in standard deviations of the whole step (Lite PPO).
+
+    Easy and hard prompts then weigh alike. A group whose rewards are equal up to rounding gets exactly 0.
+    """
+
+    type: Literal["group_mean_batch_std"] = "group_mean_batch_std"
+    eps: float = Field(default=1e-4, ge=0)
+    ddof: Literal[0, 1] = 1
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GROUP})
+    formula: ClassVar[str] = "A = (R - mean_group R) / (std_batch R + eps), std over n - ddof;  R = sum_t rw[t]"
+
+    def credit(
+        self, total: Float[Tensor, "B"], group: Int[Tensor, "B"], valid: Bool[Tensor, "B"], memory: Memory
+    ) -> tuple[Float[Tensor, "B"], Memory]:
+        centred, varied = _centred(total, group, valid)
+        scale = tensors.masked_var(total, valid, self.ddof).sqrt() + self.eps
+        return centred / torch.where(varied, scale, torch.ones_like(scale)), memory
+
+
+class Bnpo(RowAdvantage):
+    """Distance to the group's mean p over a Beta density at p, fitted to the step's success rates (BNPO, 2506.02864).
+
+    Rewards lie within [0, 1]. The fit takes one p per group, mean m and variance v over n - `ddof` groups; `low` bounds
+    both parameters from below. Where it has no answer, alpha = beta = low: with v = 0 (equal rates up to rounding, one
+    group) nothing spreads, with k < 0 (v > m (1 - m)) no Beta spreads as much. low = 1 makes that f = 1. `ceiling`
+    bounds 1/f, which is infinite at p = 0 and 1; there R - p is 0.
+    """
+
+    type: Literal["bnpo"] = "bnpo"
+    ddof: Literal[0, 1] = 1
+    low: float = Field(default=1.0, gt=0)
+    ceiling: float = Field(default=1e6, gt=0)
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GROUP})
+    formula: ClassVar[str] = (
+        "A = (R - p) min(1/f(p), ceiling), p = mean_group R, f = Beta(alpha, beta) density;  m, v = mean and variance "
+        "of p over groups, k = m (1 - m)/v - 1, alpha = max(low, 1 + k m/3), beta = max(low, 1 + k (1 - m)/3)"
+    )
+
+    def credit(
+        self, total: Float[Tensor, "B"], group: Int[Tensor, "B"], valid: Bool[Tensor, "B"], memory: Memory
+    ) -> tuple[Float[Tensor, "B"], Memory]:
+        if bool((valid & ((total < 0) | (total > 1))).any()):
+            raise ConfigError(
+                "advantage bnpo fits a density of success rates, and a row's reward is outside [0, 1]: "
+                "take a reward of 0 to 1 and no other shaping term, or another advantage"
+            )
+        centred, _ = _centred(total, group, valid)
+        rate = tensors.group_mean(total, group, valid).clamp(0, 1)
+        alpha, beta = self.fit(rate, group, valid)
+        log_density = (
+            torch.xlogy(alpha - 1, rate)
+            + torch.xlogy(beta - 1, 1 - rate)
+            + torch.lgamma(alpha + beta)
+            - torch.lgamma(alpha)
+            - torch.lgamma(beta)
+        )
+        return centred * (-log_density).exp().clamp(max=self.ceiling), memory
+
+    def fit(
+        self, rate: Float[Tensor, "B"], group: Int[Tensor, "B"], valid: Bool[Tensor, "B"]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Parameters of the density, from the `rate` of each row's group."""
+        part = tensors.keep(1 / tensors.group_count(group, valid, rate.dtype).clamp(min=1), valid)
+        groups = part.sum().round()  # a row stands for its part of its group
+        mean = (part * rate).sum() / groups.clamp(min=1)
+        spread = (part * (rate - mean).square()).sum() / (groups - self.ddof).clamp(min=1)
+        same = tensors.uniform_groups(rate, torch.zeros_like(group), valid).all()
+        k = mean * (1 - mean) / torch.where(same, 1, spread) - 1
+        shape = torch.stack([1 + k * mean / 3, 1 + k * (1 - mean) / 3]).clamp(min=self.low)
+        alpha, beta = torch.where(same | (k < 0), self.low, shape)
+        return alpha, beta
+
+
+class GroupStepZScore(Slot):
+    """Process supervision of GRPO (2402.03300, section 4.1.3): the z-scored rewards of the steps still to come.
+
+    A step is worth the reward at its last token (what `step_rewards` puts there), and is compared with all steps of all
+    rows of the group, so a row with more steps weighs more. Tokens after the last step's end get 0; so do all tokens
+    of a group whose step rewards are equal up to rounding.
+    """
+
+    type: Literal["group_step_z_score"] = "group_step_z_score"
+    eps: float = Field(default=1e-6, ge=0)
+    ddof: Literal[0, 1] = 1
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GROUP, Need.STEPS})
+    formula: ClassVar[str] = (
+        "A[t] = sum of z over the row's steps that end at t or later;  z = (rw - mean) / (std + eps) over the rewards "
+        "at the step ends of the group, std over n - ddof"
+    )
+
+    def __call__(self, batch: Batch, memory: Memory) -> tuple[Signal, Memory]:
+        ends = batch.mask & required(batch.step_end, "step_end")
+        step, group = batch.reward[ends], batch.group[:, None].expand(ends.shape)[ends]
+        score = z_score(step, group, torch.ones_like(group, dtype=torch.bool), self.eps, self.ddof)
+        score = torch.zeros_like(batch.reward).masked_scatter(ends, score)
+        return Signal(discounted(score, batch.mask, 1.0)), memory
 
 
 class LeaveOneOut(RowAdvantage):
@@ -182,11 +252,22 @@ class EmaBaseline(RowAdvantage):
         baseline = average / (1 - self.decay**steps) if self.bias_correction and steps else average
         if bool(valid.any()):
             mean = float(tensors.masked_mean(total, valid))
-            memory = {"average": self.decay * average + (1 - self.decay) * mean, "steps": steps + 1}
+            memory = {**memory, "average": self.decay * average + (1 - self.decay) * mean, "steps": steps + 1}
         return total - baseline, memory
 
 
 Advantage = Annotated[
-    Gae | GroupZScore | GroupMean | LeaveOneOut | FixedBaseline | BatchBaseline | EmaBaseline,
+    Gae
+    | ReturnToGo
+    | GreedyBaseline
+    | GroupZScore
+    | GroupMean
+    | GroupMeanBatchStd
+    | LeaveOneOut
+    | Bnpo
+    | GroupStepZScore
+    | FixedBaseline
+    | BatchBaseline
+    | EmaBaseline,
     Field(discriminator="type"),
 ]

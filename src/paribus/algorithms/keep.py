@@ -21,6 +21,11 @@ class All(Slot):
 
     formula: ClassVar[str] = "every scored row trains"
 
+    @property
+    def rounds(self) -> int:
+        """How often the step may draw further prompts in place of the groups that it leaves out."""
+        return 0
+
     def __call__(
         self, score: Float[Tensor, "B"], group: Int[Tensor, "B"], scored: Bool[Tensor, "B"]
     ) -> Bool[Tensor, "B"]:
@@ -38,10 +43,40 @@ class DropUniform(Slot):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GROUP})
     formula: ClassVar[str] = "a scored row trains where max_group score > min_group score"
 
+    @property
+    def rounds(self) -> int:
+        """How often the step may draw further prompts in place of the groups that it leaves out."""
+        return 0
+
     def __call__(
         self, score: Float[Tensor, "B"], group: Int[Tensor, "B"], scored: Bool[Tensor, "B"]
     ) -> Bool[Tensor, "B"]:
-        return scored & ~tensors.uniform_groups(score, group, scored)
+        return _varied(score, group, scored)
 
 
-Keep = Annotated[All | DropUniform, Field(discriminator="type")]
+class Refill(Slot):
+    """As `drop_uniform`, and the step draws further prompts until it has kept as many groups as it set out with (DAPO).
+
+    It draws at most `rounds` more times and then trains on what it has: a step's cost stays bounded.
+    """
+
+    type: Literal["refill"] = "refill"
+    rounds: int = Field(ge=1)
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.GROUP})
+    formula: ClassVar[str] = (
+        "a scored row trains where max_group score > min_group score; further prompts until the step is full again, "
+        "at most rounds times"
+    )
+
+    def __call__(
+        self, score: Float[Tensor, "B"], group: Int[Tensor, "B"], scored: Bool[Tensor, "B"]
+    ) -> Bool[Tensor, "B"]:
+        return _varied(score, group, scored)
+
+
+def _varied(score: Float[Tensor, "B"], group: Int[Tensor, "B"], scored: Bool[Tensor, "B"]) -> Bool[Tensor, "B"]:
+    return scored & ~tensors.uniform_groups(score, group, scored)
+
+
+Keep = Annotated[All | DropUniform | Refill, Field(discriminator="type")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from paribus.algorithms.slot import Need, Slot
 from paribus.lazy import torch
@@ -45,9 +45,36 @@ class Kl(KlEstimate):
     """KL as a term of the loss, averaged as the policy loss is.
 
     As a loss, k1 has expected gradient 0 on-policy, k2 that of the reverse KL, k3 that of the forward KL (2510.01555).
+    Two ways to descend the reverse KL whatever the estimator: `straight_through` keeps the value and takes the gradient
+    of k2, unbounded d (verl's k1+ and k3+); `unbiased` multiplies by the ratio to the old policy, gradient included,
+    which holds off-policy too (DeepSeek-V3.2; TRL's use_bias_correction_kl).
     """
 
-    formula: ClassVar[str] = "loss[t] += coef * estimator(d[t]), d = clip(lp_ref - lp, floor, ceiling), within +-clamp"
+    straight_through: bool = False
+    unbiased: bool = False
+
+    formula: ClassVar[str] = (
+        "loss[t] += coef * estimator(d[t]) [* r[t] if unbiased], d = clip(lp_ref - lp, floor, ceiling), within "
+        "+-clamp;  straight_through: with the gradient of (lp_ref - lp)^2/2"
+    )
+
+    @model_validator(mode="after")
+    def _one_gradient(self) -> Kl:
+        if self.straight_through and self.unbiased:
+            raise ValueError("straight_through and unbiased each give the estimate another gradient: choose one")
+        return self
+
+    def penalty(
+        self, logp: Float[Tensor, "B T"], ref_logp: Float[Tensor, "B T"], log_ratio: Float[Tensor, "B T"]
+    ) -> Float[Tensor, "B T"]:
+        """The estimate as the loss has it, without the coefficient."""
+        value = self.estimate(logp, ref_logp)
+        if self.unbiased:
+            return value * log_ratio.exp()
+        if self.straight_through:
+            slope = divergence(ref_logp - logp, "k2")
+            return value.detach() + slope - slope.detach()
+        return value
 
 
 def divergence(d: Float[Tensor, "..."], kind: KlKind) -> Float[Tensor, "..."]:

@@ -6,6 +6,7 @@ import textwrap
 from typing import Any, NamedTuple
 
 from paribus.algorithms.cards import CARDS, Card
+from paribus.algorithms.catalog import Algorithm
 from paribus.algorithms.slot import Need, Slot
 from paribus.algorithms.spec import PolicyGradient
 from paribus.part import diff
@@ -24,19 +25,23 @@ class DiffRow(NamedTuple):
     declared: bool
 
 
-def show_text(algorithm: PolicyGradient) -> str:
+def show_text(algorithm: Algorithm) -> str:
     """Every Part in use with all its fields, its formula and its source, in the order in which they act."""
     card = CARDS.get(algorithm.name, _UNKNOWN)
     needs = ", ".join(need.value for need in Need if need in algorithm.needs) or "nothing beside rollout and score"
     lines = [f"{algorithm.name}: {card.title} [{algorithm.paper}]", f"needs: {needs}", ""]
     for name, part in algorithm.slots.items():
-        lines.append(f"{name:<24}{_fields(part)}")
+        lines += textwrap.wrap(part_text(part), WIDTH, initial_indent=f"{name:<24}", subsequent_indent=" " * 24)
         lines += _wrapped(part.formula, "    ")
+        for inner, value in part:
+            lines += _wrapped(f"{inner}: {value.formula}", "    ") if isinstance(value, Slot) else []
         if name in card.sources:
             lines += _wrapped(card.sources[name], "    source: ")
-    lines.append(f"{'entropy':<24}{algorithm.entropy:g}")
-    old = "recomputed by the learner" if algorithm.old == "learner" else "as the sampler recorded them"
-    lines.append(f"{'old':<24}{algorithm.old}: old log-probs {old}")
+    if isinstance(algorithm, PolicyGradient):
+        old = "recomputed by the learner" if algorithm.old == "learner" else "as the sampler recorded them"
+        lines.append(f"{'entropy':<24}{algorithm.entropy:g}")
+        lines.append(f"{'imitation':<24}{algorithm.imitation:g}")
+        lines.append(f"{'old':<24}{algorithm.old}: old log-probs {old}")
     if card.deviations:
         lines += ["", "departs from its source:"]
         for text in card.deviations:
@@ -44,7 +49,7 @@ def show_text(algorithm: PolicyGradient) -> str:
     return "\n".join(lines)
 
 
-def differences(left: PolicyGradient, right: PolicyGradient) -> list[DiffRow]:
+def differences(left: Algorithm, right: Algorithm) -> list[DiffRow]:
     """Every field but name and paper in which two methods differ."""
     declared = set(_declared(left)) & set(_declared(right))
     return [
@@ -52,13 +57,13 @@ def differences(left: PolicyGradient, right: PolicyGradient) -> list[DiffRow]:
     ]
 
 
-def diff_text(left: PolicyGradient, right: PolicyGradient) -> str:
+def diff_text(left: Algorithm, right: Algorithm) -> str:
     """The table of differences, and below it what no source declares."""
     rows = differences(left, right)
     if not rows:
         return f"{left.name} and {right.name} do not differ."
     head = ("field", left.name, right.name, "declared")
-    cells = [head, *((r.path, _cell(r.left), _cell(r.right), "yes" if r.declared else "no") for r in rows)]
+    cells = [head, *((r.path, cell_text(r.left), cell_text(r.right), "yes" if r.declared else "no") for r in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
     lines.insert(1, "  ".join("-" * width for width in widths))
@@ -69,18 +74,22 @@ def diff_text(left: PolicyGradient, right: PolicyGradient) -> str:
     return "\n".join(lines)
 
 
-def _declared(algorithm: PolicyGradient) -> tuple[str, ...]:
+def _declared(algorithm: Algorithm) -> tuple[str, ...]:
     return CARDS.get(algorithm.name, _UNKNOWN).declared
 
 
-def _fields(part: Slot) -> str:
-    fields = ", ".join(f"{name}={_cell(value)}" for name, value in part if name != "type")
+def part_text(part: Slot) -> str:
+    """A Part with all its fields on one line."""
+    fields = ", ".join(f"{name}={cell_text(value)}" for name, value in part if name != "type")
     return f"{type(part).__name__}({fields})"
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """A field's value as people read it; a dash for None."""
     if value is None:
         return "—"
+    if isinstance(value, Slot):
+        return part_text(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from paribus import tensors
-from paribus.algorithms.advantage import Advantage, Gae
-from paribus.algorithms.aggregate import Aggregate
+from paribus.algorithms.advantage import Advantage, Bnpo, GroupStepZScore, RowAdvantage
+from paribus.algorithms.aggregate import Aggregate, SequenceMeanTokenMean
 from paribus.algorithms.correction import Correction
 from paribus.algorithms.critic import Critic
 from paribus.algorithms.explore import NeighbourMix
 from paribus.algorithms.keep import All, Keep
 from paribus.algorithms.kl import Kl
-from paribus.algorithms.metrics import policy_stats, share
-from paribus.algorithms.shaping import OutcomeAtEnd, Shaping
+from paribus.algorithms.metrics import policy_stats, share, signal_stats
+from paribus.algorithms.returns import Gae, GreedyBaseline
+from paribus.algorithms.selection import TopEntropy
+from paribus.algorithms.shaping import KlInReward, OutcomeAtEnd, Shaping
 from paribus.algorithms.slot import Memory, Need, Slot, required
-from paribus.algorithms.surrogate import Move, Ratio, Reinforce, Surrogate, TokenRatio
+from paribus.algorithms.soft import Cispo, Gmpo, Sapo
+from paribus.algorithms.surrogate import Clip, Move, Ratio, Reinforce, SequenceRatio, TokenRatio
+from paribus.algorithms.trust import DivergenceMask, PrefixBudget, TrustRegion
 from paribus.algorithms.whiten import Whiten
 from paribus.batch import Batch, Loss, Scores, Signal, Stats, Totals
 from paribus.errors import ConfigError
@@ -29,6 +33,10 @@ from paribus.part import Part
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
     from torch import Tensor
+
+Surrogate = Annotated[
+    Reinforce | Clip | Cispo | Sapo | Gmpo | DivergenceMask | PrefixBudget, Field(discriminator="type")
+]
 
 
 class PolicyGradient(Part):
@@ -41,6 +49,7 @@ class PolicyGradient(Part):
     section 4: mean over the tokens of rows whose score is above 0).
     """
 
+    kind: Literal["policy_gradient"] = "policy_gradient"
     name: str
     paper: str
     advantage: Advantage
@@ -48,6 +57,7 @@ class PolicyGradient(Part):
     aggregate: Aggregate
     shaping: tuple[Shaping, ...] = (OutcomeAtEnd(),)
     whiten: Whiten | None = None
+    select: TopEntropy | None = None
     ratio: Ratio = TokenRatio()
     correction: Correction | None = None
     kl: Kl | None = None
@@ -64,6 +74,7 @@ class PolicyGradient(Part):
         found: dict[str, Slot | None] = {"explore": self.explore, "keep": self.keep}
         found |= {f"shaping.{term.type}": term for term in self.shaping}
         found |= {"critic": self.critic, "advantage": self.advantage, "whiten": self.whiten}
+        found |= {"select": self.select}
         found |= {"ratio": None if isinstance(self.surrogate, Reinforce) else self.ratio, "surrogate": self.surrogate}
         found |= {"correction": self.correction, "kl": self.kl, "aggregate": self.aggregate}
         return {name: part for name, part in found.items() if part is not None}
@@ -72,12 +83,26 @@ class PolicyGradient(Part):
     def needs(self) -> frozenset[Need]:
         """What the pipeline must provide."""
         needs = frozenset[Need]().union(*(part.needs for part in self.slots.values()))
-        return needs | {Need.FINAL_VALUE} if self._bootstraps else needs
+        needs |= {Need.FINAL_VALUE} if self._bootstraps else set()
+        return needs | {Need.OLD} if self.kl is not None and self.kl.unbiased else needs
 
     @property
     def topk(self) -> int:
         """How many of the old policy's likeliest tokens the loss looks at."""
         return self.surrogate.topk
+
+    @property
+    def refills(self) -> int:
+        """How often a step may draw further prompts in place of those that `keep` leaves out."""
+        return self.keep.rounds
+
+    def describe(self, batch: Batch, signal: Signal) -> Stats:
+        """What a step's scores, rewards and credit look like, before any update."""
+        return signal_stats(batch, signal)
+
+    @property
+    def _kl_terms(self) -> list[KlInReward]:
+        return [term for term in self.shaping if isinstance(term, KlInReward)]
 
     @property
     def _bootstraps(self) -> bool:
@@ -86,8 +111,8 @@ class PolicyGradient(Part):
     @model_validator(mode="after")
     def _consistent(self) -> PolicyGradient:
         kinds = Counter(term.type for term in self.shaping)
-        if kinds["outcome_at_end"] != 1 or max(kinds.values()) > 1:
-            raise ValueError("shaping needs exactly one outcome_at_end, and no term twice")
+        if not kinds["outcome_at_end"] + kinds["step_rewards"] or max(kinds.values()) > 1:
+            raise ValueError("shaping needs an outcome_at_end or step_rewards, and no term twice")
         if isinstance(self.advantage, Gae) and self.critic is None:
             raise ValueError("advantage gae needs values: give a critic (critic.lr = ...), or another advantage")
         if self.critic is not None and not isinstance(self.advantage, Gae):
@@ -112,6 +137,51 @@ class PolicyGradient(Part):
             )
         return self
 
+    @model_validator(mode="after")
+    def _credited(self) -> PolicyGradient:
+        """An advantage that looks at the reward in its own way is given a reward that it can see and compare."""
+        kind = self.advantage.type
+        if isinstance(self.advantage, GroupStepZScore) and [t.type for t in self.shaping] != ["step_rewards"]:
+            raise ValueError(
+                f"advantage {kind} sees the rewards at step ends only, and any other would be lost: "
+                'write shaping = [{type = "step_rewards"}], with the KL in the loss and the outcome in the step scores'
+            )
+        plain = all(term.plain for term in self.shaping if isinstance(term, OutcomeAtEnd))
+        if isinstance(self.advantage, GreedyBaseline) and not plain:
+            raise ValueError(
+                f"advantage {kind} subtracts the greedy response's score from the reward: leave wrong, right, low and "
+                "high out of outcome_at_end, so that both are scores"
+            )
+        if isinstance(self.advantage, Bnpo) and not (plain and len(self.shaping) == 1):
+            raise ValueError(
+                f"advantage {kind} fits a density of success rates, so rewards lie between 0 and 1: write "
+                'shaping = [{type = "outcome_at_end"}]'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_ratio(self) -> PolicyGradient:
+        """Where a row has one ratio, its tokens share one gradient: no credit of their own, and counted once."""
+        kind, ratio, geometric = self.surrogate.type, self.ratio, isinstance(self.surrogate, Gmpo)
+        if isinstance(self.surrogate, Gmpo | TrustRegion) and not isinstance(ratio, TokenRatio):
+            raise ValueError(f'surrogate {kind} looks at each token\'s ratio: write ratio.type = "token_ratio"')
+        shared = isinstance(ratio, SequenceRatio) and isinstance(self.surrogate, Clip | Sapo)
+        if (geometric or shared) and (self.select or not isinstance(self.advantage, RowAdvantage)):
+            what = "select" if self.select else f"advantage {self.advantage.type}"
+            raise ValueError(
+                f"{what} credits each token, and one ratio for the row would average that "
+                "away: take an advantage of the row (group_z_score, group_mean, leave_one_out) and no select, or ratio "
+                "token_ratio and surrogate clip"
+            )
+        product = isinstance(ratio, SequenceRatio) and not ratio.normalise
+        if (geometric or (shared and product)) and not isinstance(self.aggregate, SequenceMeanTokenMean):
+            raise ValueError(
+                f"{f'surrogate {kind}' if geometric else 'a product of ratios'} is one number for a row, and aggregate "
+                f"{self.aggregate.type} would count it once for each of its tokens: write aggregate.type = "
+                '"sequence_mean_token_mean"'
+            )
+        return self
+
     def check(self, samples_per_prompt: int, updates_per_rollout: int) -> None:
         """Refuse a setting in which the method means something else than it says. Raises ConfigError."""
         faults = []
@@ -131,8 +201,8 @@ class PolicyGradient(Part):
             raise ConfigError("\n".join(faults))
 
     def memory(self) -> Memory:
-        """What `signal` starts from at the first step."""
-        return {}
+        """What `shape` and `signal` start from at the first step."""
+        return {k: v for term in self._kl_terms for k, v in term.memory().items()}
 
     def train_mask(
         self, score: Float[Tensor, "B"], mask: Bool[Tensor, "B T"], group: Int[Tensor, "B"]
@@ -165,6 +235,11 @@ class PolicyGradient(Part):
             signal, memory = self.advantage(batch, memory)
             if self.whiten is not None:
                 signal = signal._replace(advantage=self.whiten(signal.advantage, batch.mask))
+            if self.select is not None:
+                chosen = self.select(required(batch.old_entropy, "old_entropy"), batch.mask)
+                signal = signal._replace(advantage=tensors.keep(signal.advantage, chosen))
+            for term in self._kl_terms:
+                memory = term.adapted(batch, memory)
         return signal, memory
 
     def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
@@ -211,7 +286,7 @@ class PolicyGradient(Part):
         stats["policy_loss"] = share(value, mask, total.sequences)
         if self.kl is not None:
             ref = tensors.keep(required(batch.ref_logp, "ref_logp").detach(), mask)
-            penalty = self.kl.coef * self.aggregate(self.kl.estimate(logp, ref), mask, total)
+            penalty = self.kl.coef * self.aggregate(self.kl.penalty(logp, ref, move.log_ratio), mask, total)
             stats["kl_loss"] = share(penalty, mask, total.sequences)
             value = value + penalty
         if self.entropy:

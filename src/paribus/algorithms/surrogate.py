@@ -50,7 +50,11 @@ class TokenRatio(Slot):
 
 
 class SequenceRatio(Slot):
-    """One ratio per row, the same at each of its tokens: the product, or with `normalise` the geometric mean (GSPO)."""
+    """One ratio per row, the same at each of its tokens: the product, or with `normalise` the geometric mean (GSPO).
+
+    Its gradient is shared by the row's tokens. At r = 1 the geometric mean gives each of them the plain policy gradient
+    under any aggregation, the product L times as much: it goes with the mean over a row's tokens only.
+    """
 
     type: Literal["sequence_ratio"] = "sequence_ratio"
     normalise: bool
@@ -124,4 +128,3 @@ class Clip(SurrogateSlot):
 
 
 Ratio = Annotated[TokenRatio | SequenceRatio, Field(discriminator="type")]
-Surrogate = Annotated[Reinforce | Clip, Field(discriminator="type")]

@@ -22,7 +22,11 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Messages) -> list[int]:
     if tokenizer.chat_template is not None:
         conversation = [dict(message) for message in messages]
         return list(tokenizer.apply_chat_template(conversation, add_generation_prompt=True, return_dict=False))
-    text = "\n\n".join(message["content"] for message in messages)
+    return encode_text(tokenizer, "\n\n".join(message["content"] for message in messages))
+
+
+def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Return the ids of a prompt that is plain text, with a BOS exactly when the tokenizer puts one there by itself."""
     ids = list(tokenizer(text, add_special_tokens=False).input_ids)
     bos = tokenizer.bos_token_id
     if bos is not None and bos in tokenizer("", add_special_tokens=True).input_ids and ids[:1] != [bos]:
