@@ -1,4 +1,4 @@
-"""Run a function in processes that can be killed: a grader that hangs, crashes or eats memory costs one verdict.
+"""Run a function in processes that can be killed: one that hangs, crashes or eats memory costs one outcome.
 
 Signals and threads cannot stop a computer algebra system; ending its process can. A worker is a plain subprocess
 that speaks JSON lines, so it starts from threads, event loops and daemonic processes alike and never imports the
@@ -137,16 +137,17 @@ class Pool:
             worker.close()
 
 
-_pools: dict[tuple[Callable[..., Any], int], Pool] = {}
+_pools: dict[tuple[Callable[..., Any], int, tuple[Any, ...]], Pool] = {}
 _pools_lock = threading.Lock()
 
 
 def shared_pool(function: Callable[..., Any], *, workers: int, warm_up: tuple[Any, ...]) -> Pool:
-    """Return this process's one pool for `function` and that number of workers, made at its first use."""
+    """Return this process's one pool for these (hashable) arguments, made at its first use."""
+    key = (function, workers, warm_up)
     with _pools_lock:
-        if (function, workers) not in _pools:
-            _pools[function, workers] = Pool(function, workers=workers, warm_up=warm_up)
-        return _pools[function, workers]
+        if key not in _pools:
+            _pools[key] = Pool(function, workers=workers, warm_up=warm_up)
+        return _pools[key]
 
 
 @atexit.register
