@@ -1,4 +1,4 @@
-"""The command line: run, plan, eval, report, sft, list, show, diff, doctor. Nothing heavy loads before its verb."""
+"""The command line, one function a verb; nothing heavy loads before its verb is known."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help=
 Overrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file, e.g. budget.steps=10.")
 ]
+SettingOf = Annotated[
+    Path | None, typer.Option("--experiment", help="Experiment file whose setting to take; default: the quickstart's.")
+]
+NewFile = Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: standard output.")]
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs of all experiments.")]
 
 
@@ -99,6 +103,18 @@ def sft(
     typer.echo(folder)
 
 
+@app.command("reward-model")
+def reward_model(
+    file: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="Recipe, e.g. experiments/reward-tiny.toml.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the model.")] = Path("models/reward-tiny"),
+) -> None:
+    """Train a reward model on pairs of answers by a recipe; stopped runs go on from their last checkpoint."""
+    from paribus.training import reward_model as training
+
+    folder = training.run(file, out, progress=lambda text: typer.echo(text, err=True))
+    typer.echo(folder)
+
+
 @app.command("list")
 def list_() -> None:
     """List the methods of the catalogue."""
@@ -137,6 +153,32 @@ def diff(
 
 
 @app.command()
+def ladder(
+    left: Annotated[str, typer.Argument(help="Catalogue entry to start from.")],
+    right: Annotated[str, typer.Argument(help="Catalogue entry to end at.")],
+    experiment: SettingOf = None,
+    out: NewFile = None,
+) -> None:
+    """Write an experiment whose arms walk from one method to another, one slot at a time."""
+    from paribus.ladder import ladder as written
+
+    _write(written(left, right, experiment), out)
+
+
+@app.command()
+def ablate(
+    name: Annotated[str, typer.Argument(help="Catalogue entry.")],
+    slot: Annotated[str, typer.Option("--slot", help="The slot to vary, e.g. aggregate.")],
+    experiment: SettingOf = None,
+    out: NewFile = None,
+) -> None:
+    """Write an experiment that varies one slot of a method over its options."""
+    from paribus.ladder import ablation
+
+    _write(ablation(name, slot, experiment), out)
+
+
+@app.command()
 def doctor() -> None:
     """Print what is installed, what is missing and the line that installs it."""
     from paribus.doctor import check
@@ -145,6 +187,16 @@ def doctor() -> None:
     typer.echo("\n".join(lines))
     if not healthy:
         raise typer.Exit(1)
+
+
+def _write(text: str, out: Path | None) -> None:
+    from paribus.store.files import replace_file
+
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        replace_file(out, text.encode())
+        typer.echo(out)
 
 
 def _report(folder: Path, out: Path | None) -> None:

@@ -110,6 +110,37 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
+def merge(base: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay a table over dumped parts: fields of the same part are replaced one by one, another `type` starts afresh."""
+    out = dict(base)
+    for key, value in table.items():
+        old = out.get(key)
+        same = (
+            isinstance(old, Mapping)
+            and isinstance(value, Mapping)
+            and value.get("type", old.get("type")) == old.get("type")
+        )
+        out[key] = merge(dict(old), value) if same else value  # type: ignore[arg-type]
+    return out
+
+
+def override(data: dict[str, Any], text: str) -> None:
+    """Set `a.b.c=value` in raw tables; the value is TOML, or a plain string."""
+    path, equals, raw = text.partition("=")
+    if not equals or not path:
+        raise ConfigError(f"--set {text}: write it as key=value, e.g. --set budget.steps=10")
+    try:
+        value = tomllib.loads(f"x = {raw}")["x"]
+    except tomllib.TOMLDecodeError:
+        value = raw
+    *parents, last = path.split(".")
+    for name in parents:
+        data = data.setdefault(name, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"--set {text}: '{name}' is a value, not a table")
+    data[last] = value
+
+
 def load(cls: type[P], data: Any, *, where: str = "", key: str = "") -> P:
     """Validate `data` as `cls`; every fault is listed with its dotted key, and an unknown key with the nearest known.
 

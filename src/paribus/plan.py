@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from paribus.algorithms import Need
-from paribus.experiment import Experiment, differences
+from paribus.experiment import Experiment, PlanRow, differences
+from paribus.factors import changes_text
 
 
 def cell(value: Any) -> str:
@@ -29,13 +30,7 @@ def text(exp: Experiment) -> str:
     rows = differences(exp)
     undeclared = [row.key for row in rows if not row.declared]
     lines = [f"{exp.name}: {exp.question}", f"primary: {exp.primary}   seeds: {', '.join(map(str, exp.seeds))}", ""]
-    names = list(exp.arms)
-    if rows:
-        body = [[row.key, *map(cell, row.values), "yes" if row.declared else "NO"] for row in rows]
-        lines += ["Differences between the arms", *table(["key", *names, "declared"], body)]
-    else:
-        lines += ["The arms do not differ."]
-    lines += ["", "What each arm needs", *table(["", *names], _needs(exp)), ""]
+    lines += _factorial(exp, rows) if exp.factors else _plain(exp, rows)
     if undeclared:
         lines += [
             f"NOT CONTROLLED: undeclared differences in {', '.join(undeclared)}.",
@@ -46,7 +41,41 @@ def text(exp: Experiment) -> str:
     return "\n".join(lines)
 
 
-def _needs(exp: Experiment) -> list[list[str]]:
+def _plain(exp: Experiment, rows: list[PlanRow]) -> list[str]:
+    needs = _needs(exp)
+    by_key = [[key, *(column[key] for column in needs)] for key in needs[0]]
+    return [*_differences(rows, list(exp.arms)), "", "What each arm needs", *table(["", *exp.arms], by_key), ""]
+
+
+def _factorial(exp: Experiment, rows: list[PlanRow]) -> list[str]:
+    """Levels, then the differences of the file's arms, then one line for each combination: arms may be many here."""
+    levels = [
+        [name, level, changes_text(changes)] for name, f in exp.factors.items() for level, changes in f.levels.items()
+    ]
+    lines = ["Factors, crossed with every arm", *table(["factor", "level", "changes"], levels), ""]
+    first = {arm.of: i for i, arm in reversed(list(enumerate(exp.arms.values())))}
+    owners = [arm.of for arm in exp.arms.values()]
+    fixed = [row for row in rows if all(row.values[i] == row.values[first[of]] for i, of in enumerate(owners))]
+    names = list(dict.fromkeys(owners))
+    lines += _differences([row._replace(values=tuple(row.values[first[n]] for n in names)) for row in fixed], names)
+    varied = [row for row in rows if row not in fixed]
+    lines += ["", f"Differences between the levels: {', '.join(row.key for row in varied) or 'none'}"]
+    needs = _needs(exp)
+    body = [
+        [name, arm.of, *arm.levels.values(), *column.values()]
+        for (name, arm), column in zip(exp.arms.items(), needs, strict=True)
+    ]
+    return [*lines, "", "What each arm needs", *table(["arm", "of", *exp.factors, *needs[0]], body), ""]
+
+
+def _differences(rows: list[PlanRow], names: list[str]) -> list[str]:
+    if not rows:
+        return ["The arms do not differ."]
+    body = [[row.key, *map(cell, row.values), "yes" if row.declared else "NO"] for row in rows]
+    return ["Differences between the arms", *table(["key", *names, "declared"], body)]
+
+
+def _needs(exp: Experiment) -> list[dict[str, str]]:
     columns = []
     for arm in exp.arms.values():
         setting, needs = arm.setting(exp.setting), arm.algorithm.needs
@@ -65,7 +94,7 @@ def _needs(exp: Experiment) -> list[list[str]]:
                 else "—",
             }
         )
-    return [[key, *(column[key] for column in columns)] for key in columns[0]]
+    return columns
 
 
 def _budget(exp: Experiment) -> str:

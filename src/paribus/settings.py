@@ -70,6 +70,7 @@ class EvalSpec(Part):
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_response: int = Field(ge=1)
     every: int | None = Field(default=None, ge=1)  # steps between evaluations of an arm; None: after the last step only
+    kl: bool = False  # measure each response's KL to the starting policy; needs the rollout's temperature
 
 
 class SaveSpec(Part):

@@ -41,10 +41,12 @@ from paribus.store.reader import StoredRun as StoredRun
 from paribus.store.reader import read_experiment as read_experiment
 from paribus.store.schema import PHASES as PHASES
 from paribus.store.schema import Attempt as Attempt
+from paribus.store.schema import CellRow as CellRow
 from paribus.store.schema import DataInfo as DataInfo
 from paribus.store.schema import DifferenceRow as DifferenceRow
 from paribus.store.schema import EvalRow as EvalRow
 from paribus.store.schema import ExperimentInfo as ExperimentInfo
+from paribus.store.schema import FactorRow as FactorRow
 from paribus.store.schema import GraderInfo as GraderInfo
 from paribus.store.schema import Phase as Phase
 from paribus.store.schema import ProblemRow as ProblemRow

@@ -89,6 +89,8 @@ class EvalRow(Row):
     tokens: int
     prompt_tokens: int
     grader: str  # version hash
+    reward: float | None = None  # what training optimises, where that is not the grader's score
+    kl: float | None = None  # to the starting policy: log-prob ratio of the response, where the suite asks for it
 
 
 class RolloutRow(Row):
@@ -188,8 +190,27 @@ class DifferenceRow(Row):
     note: str = ""
 
 
+class FactorRow(Row):
+    """What the experiment varies across all arms: its levels in order, and the keys that they change."""
+
+    name: str
+    levels: tuple[str, ...]
+    changes: Mapping[str, Mapping[str, Any]]  # by level: dotted key -> value
+
+
+class CellRow(Row):
+    """Which arm of the file a stored arm is, and at which level of each factor (in the order of the factors)."""
+
+    arm: str
+    of: str
+    levels: tuple[str, ...]
+
+
 class ExperimentInfo(Row):
-    """experiment.json: what was asked, of which arms, and in what they differ."""
+    """experiment.json: what was asked, of which arms, and in what they differ.
+
+    With factors, `arms` are the cells: every arm of the file at every combination of levels.
+    """
 
     schema_version: int = SCHEMA_VERSION
     name: str
@@ -201,6 +222,8 @@ class ExperimentInfo(Row):
     price_per_hour: float
     resolved: Mapping[str, Any]  # the whole experiment without defaults left
     created: str = ""  # ISO 8601, UTC; filled in by the first writing
+    factors: tuple[FactorRow, ...] = ()
+    cells: tuple[CellRow, ...] = ()  # one for each arm, where there are factors
 
 
 def stat_value(stat: StatRow) -> float | None:
