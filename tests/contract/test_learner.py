@@ -23,6 +23,7 @@ class Likelihood:
     """The mean log-prob of the trained tokens, and nothing of the critic but that it follows."""
 
     critic, entropy = SimpleNamespace(lr=1e-3, shared=False, warmup=0, head_std=0.1), 0.0
+    topk = 0
 
     def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
         x = scores.logp if scores.logp is not None else scores.values
@@ -59,6 +60,9 @@ def test_scores_stand_where_tokens_were_sampled(make: Callable[[], Learner]) -> 
     assert (learner.values(rolled)[~rolled.mask] == 0).all()
     assert learner.final_values(rolled).shape == rolled.length.shape
     assert learner.weights() is None
+    logp, entropy = learner.logp_and_entropy(rolled)
+    assert torch.equal(logp, learner.logp(rolled))
+    assert torch.equal(entropy > 0, rolled.mask) and (entropy[~rolled.mask] == 0).all()
 
 
 def test_an_update_is_counted_and_restored(make: Callable[[], Learner], tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from paribus.engines.protocols import Sampler, SamplingPlan
 from paribus.engines.scripted import ScriptedSampler
 from paribus.errors import ConfigError
 from paribus.models.decoder import Decoder, LlamaDecoder
-from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
-from paribus.types import Key, Stop
+from paribus.pipeline.evaluate import evaluate
+from paribus.settings import EvalSpec, MachineSpec, OptimSpec, RolloutSpec
+from paribus.tasks.grading import Answer
+from paribus.types import Key, Problem, Stop
 from toymodels import BOS, EOS, FAMILIES, LETTERS, PAD, TURN, gpt2, llama, loaded, prompts
 
 PROMPTS = prompts([3, 9, 1, 7, 7])
@@ -135,6 +137,19 @@ def test_greedy_is_what_transformers_generates(model: Any) -> None:
     asked = prompts([4, 11, 1, 30, 6], seed=5)
     rollout = LocalSampler(loaded(model)).sample(asked, SamplingPlan(samples=1, max_tokens=25, temperature=0), KEY)
     assert responses(rollout) == [greedy_by_generate(model, p.ids, 25) for p in asked]
+
+
+def test_a_greedy_probe_is_what_evaluation_would_say(model: Any) -> None:
+    """The baseline of ReMax: under another key, in other company, and cut into other pieces."""
+    probe = LocalSampler(loaded(model), decode_rows=2).sample(
+        PROMPTS, SamplingPlan(samples=1, max_tokens=12, temperature=0), Key(7, "greedy", step=2)
+    )
+    problems = [Problem(id=p.problem_id, question="", gold="1") for p in PROMPTS]
+    spec = EvalSpec(max_response=12, temperature=0, samples=1)
+    sampler = LocalSampler(loaded(model))
+    rows = evaluate(sampler, problems[::-1], PROMPTS[::-1], spec, Answer(), 5, rows_at_once=3)
+    assert probe.text == [row.response for row in rows[::-1]]
+    assert probe.response_length.tolist() == [row.tokens for row in rows[::-1]]
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])

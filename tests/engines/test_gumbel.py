@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import chi2, kstest
 
-from paribus.engines.gumbel import draw, gumbel, keep_top_p
+from paribus.engines.gumbel import draw, gumbel, happens, keep_top_p
 from paribus.types import Key
 
 
@@ -120,3 +120,18 @@ def test_top_p_changes_a_draw_only_by_masking() -> None:
     assert torch.equal(plain[plain < 2], cut[plain < 2])
     assert int(cut.max()) == 1
     assert chi_square(cut.bincount(minlength=2).double(), torch.tensor([0.625, 0.375]).double()) > 1e-3
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_events_happen_at_their_rate_whatever_is_drawn(rate: float) -> None:
+    """Neither the noise of the first token or the last, nor the event of the next position, tells of an event."""
+    k, t = keys(8000), torch.arange(8000) % 50
+    event = happens(k, t, rate)
+    assert chi_square(torch.stack((event.sum(), (~event).sum())), torch.tensor([rate, 1 - rate]).double()) > 1e-3
+    noise = gumbel(k, t, 8)
+    median = -math.log(math.log(2))
+    for other, p in ((noise[:, 0] > median, 0.5), (noise[:, -1] > median, 0.5), (happens(k, t + 1, rate), rate)):
+        cell = (event * 2 + other.long()).bincount(minlength=4)
+        expected = torch.tensor([(1 - rate) * (1 - p), (1 - rate) * p, rate * (1 - p), rate * p])
+        assert chi_square(cell, expected.double()) > 1e-3
+    assert happens(k, t, 1.0).all() and not happens(k, t, 0.0).any()

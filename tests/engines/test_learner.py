@@ -16,6 +16,7 @@ from paribus.engines.learner import TorchLearner
 from paribus.engines.local import LocalSampler
 from paribus.engines.protocols import SamplingPlan
 from paribus.errors import CheckpointError, ConfigError
+from paribus.models.hf import frozen
 from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
 from paribus.tensors import keep
 from paribus.types import Key
@@ -38,6 +39,7 @@ class TokenMeanObjective:
 
     critic: CriticPart | None = None
     entropy: float = 0.0
+    topk: int = 0
 
     def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
         value, stats = torch.zeros(()), {}
@@ -181,6 +183,85 @@ def test_values_are_of_the_state_before_the_token() -> None:
         of_state = learner.critic(hidden)
         assert torch.allclose(values[i, begin:n], of_state[begin - 1 : n - 1], atol=1e-5)
         assert torch.allclose(final[i], of_state[n - 1], atol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_entropies_are_those_of_the_whole_distribution(family: str) -> None:
+    """Beside log-probs that are `logp` to the bit, in packed pieces and in one, at another temperature."""
+    model = FAMILIES[family]()
+    rollout = roll(model)
+    learner = make(model, micro=20)
+    learner.temperature = 0.7
+    logp, entropy = learner.logp_and_entropy(rollout)
+    assert torch.equal(logp, learner.logp(rollout)) and not entropy.requires_grad
+    with torch.no_grad():
+        full = (model(rollout.tokens).logits[:, :-1] / 0.7).log_softmax(-1)
+    expected = torch.nn.functional.pad(-(full.exp() * full).sum(-1), (1, 0))
+    assert (entropy - keep(expected, rollout.mask)).abs().max() < 1e-4
+
+
+@dataclass(frozen=True)
+class PairObjective(TokenMeanObjective):
+    """Logistic loss of the difference between the two rows of a unit: no sum over rows, so pairs must not be split."""
+
+    def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
+        assert scores.logp is not None and batch.unit is not None
+        row = keep(scores.logp, batch.mask).mean(1) * batch.mask.shape[1]
+        units = batch.unit.unique()
+        margin = torch.stack([(row * batch.score)[batch.unit == u].sum() for u in units])
+        return Loss(-torch.nn.functional.logsigmoid(margin).sum() / total.sequences, {"pairs": Mean(len(units), 1.0)})
+
+
+def pairs(model: Any) -> Batch:
+    """Two rows of each group are a pair, their numbers scattered; the third is trained by itself."""
+    rollout = roll(model)
+    unit = torch.tensor([90 - 7 * g + (s == 2) for g, s in zip(rollout.group, rollout.sample, strict=True)])
+    score = torch.tensor([(1.0, -1.0, 0.5)[int(s)] for s in rollout.sample])
+    zeros = torch.zeros(rollout.mask.shape)
+    return Batch(rollout=rollout, score=score, reward=zeros, mask=rollout.mask, unit=unit)
+
+
+def test_pairs_go_through_one_loss_whatever_the_micro_batches() -> None:
+    norms = []
+    for micro in (1, 40, 10_000):
+        learner = make(llama(), micro=micro, minibatch_prompts=2)
+        batch = pairs(learner.model)
+        stats = learner.update(batch, Signal(batch.reward), PairObjective(), KEY)
+        assert stats["pairs"].row()["sum"] == 10
+        norms.append(stats["grad_norm"].value)
+    assert norms[1:] == pytest.approx(norms[:1] * 2, rel=1e-5)
+
+
+def test_a_unit_in_two_groups_is_refused() -> None:
+    learner = make(llama(), minibatch_prompts=2)
+    batch = pairs(learner.model)
+    assert batch.unit is not None
+    astray = replace(batch, unit=torch.where(batch.unit == 90, batch.unit.min(), batch.unit))
+    with pytest.raises(ValueError, match="rows of one unit belong to different groups"):
+        learner.update(astray, Signal(batch.reward), PairObjective(), KEY)
+
+
+def test_one_frozen_copy_is_reference_and_policy_of_the_start() -> None:
+    """It samples and scores as the untrained model did, whatever training does; it is not copied again."""
+    start = frozen(loaded(llama()))
+    model = llama()
+    learner = TorchLearner(
+        loaded(model),
+        optim=OptimSpec(lr=1e-2),
+        rollout=RolloutSpec(prompts_per_step=5, samples_per_prompt=3, max_response=12),
+        machine=MachineSpec(),
+        key=KEY,
+        reference=start.model,
+    )
+    assert learner.reference is start.model and not any(p.requires_grad for p in start.model.parameters())
+    before = roll(model)
+    batch, signal = graded(before, learner)
+    learner.update(batch, signal, TokenMeanObjective(), KEY)
+    again, moved_on = roll(start.model), roll(model)
+    assert torch.equal(again.tokens, before.tokens) and torch.equal(again.sampled_logp, before.sampled_logp)
+    assert not torch.equal(moved_on.sampled_logp, before.sampled_logp)
+    assert (learner.logp(again, of="reference") - again.sampled_logp).abs().max() < 1e-4
+    assert (learner.logp(again) - again.sampled_logp).abs().max() > 1e-2
 
 
 @pytest.mark.parametrize(("epochs", "minibatch", "updates"), [(1, None, 1), (1, 2, 3), (4, 2, 12), (2, 5, 2)])

@@ -58,3 +58,22 @@ def test_micro_batches_hold_every_row_once_within_the_budget() -> None:
     assert len(list(micro_batches(rollout, range(16), 1))) == 16
     assert len(list(micro_batches(rollout, range(16), 10_000))) == 1
     assert list(micro_batches(rollout, [], 10)) == []
+
+
+def test_rows_of_one_unit_share_a_micro_batch() -> None:
+    """Rows i and 15 - i are pairs, row 3 has lost its partner; a pair beyond the budget goes alone."""
+    rollout = roll(llama())
+    pair = torch.tensor([min(i, 15 - i) for i in range(16)])
+    rows = [i for i in range(16) if i != 12]
+    begin = rollout.mask.long().argmax(1)
+    size = (rollout.length - begin).tolist()
+    for budget in (1, 60, 10_000):
+        pieces = list(micro_batches(rollout, rows, budget, pair))
+        assert sorted(i for piece in pieces for i in piece) == rows
+        for piece in pieces:
+            assert all(15 - i in piece for i in piece if i not in (3, 12))
+        longest = [max(size[i] for i in piece) for piece in pieces]
+        assert longest == sorted(longest, reverse=True)
+    assert len(list(micro_batches(rollout, rows, 1, pair))) == 8
+    alone = torch.arange(16).flip(0)
+    assert list(micro_batches(rollout, rows, 60, alone)) == list(micro_batches(rollout, rows, 60))

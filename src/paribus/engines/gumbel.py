@@ -26,13 +26,24 @@ def mix(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def _state(keys: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    """Return the counter of each row at its position, from which the bits of token v come at offset v + 1."""
+    # two rounds, so that neither neighbouring positions nor neighbouring tokens share structure
+    return mix(mix(keys + GOLDEN) + position * GOLDEN)
+
+
+def happens(keys: torch.Tensor, position: torch.Tensor, rate: float) -> torch.Tensor:
+    """Say yes with probability `rate`, for each row by itself; its stream is the offset that no token has."""
+    bits = mix(_state(keys, position)) >> 10  # 53 bits, which a double holds: in [0, 1)
+    return bits.double() * 2.0**-53 < rate
+
+
 def gumbel(keys: torch.Tensor, position: torch.Tensor, vocabulary: int) -> torch.Tensor:
     """Return float32 standard Gumbel noise `[R, V]` of rows with 63-bit `keys[R]` that draw token `position[R]`.
 
     Large values come from small uniforms `u`, which keep full relative precision: E = -log1p(-u), G = -log E.
     """
-    # two rounds, so that neither neighbouring positions nor neighbouring tokens share structure
-    state = mix(mix(keys + GOLDEN) + position * GOLDEN)
+    state = _state(keys, position)
     token = torch.arange(1, vocabulary + 1, device=keys.device) * GOLDEN
     bits = mix(state[:, None] + token)
     # in [2^-64, 1 - 2^-24]: never 0 (G = inf), never 1 (G = -inf)

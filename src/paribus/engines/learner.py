@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import torch
+from torch import nn
 
 from paribus.batch import (
     Batch,
@@ -32,7 +32,7 @@ from paribus.engines.optim import Optimizer, lr_scale
 from paribus.engines.protocols import Objective
 from paribus.engines.scoring import before, micro_batches, plainly_before, spread, token_scores
 from paribus.errors import CheckpointError, ConfigError
-from paribus.models.hf import LoadedModel
+from paribus.models.hf import LoadedModel, frozen
 from paribus.models.value import ValueModel, make_critic
 from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
 from paribus.types import Key
@@ -84,10 +84,14 @@ class TorchLearner:
         key: Key,
         critic: CriticSpec | None = None,
         needs_reference: bool = False,
+        reference: nn.Module | None = None,
         total_steps: int | None = None,
         timer: Timer = nullcontext,
     ) -> None:
-        """`key` draws the critic's head (its purpose is "critic"); `total_steps` is where the schedule ends."""
+        """`key` draws the critic's head (its purpose is "critic"); `total_steps` is where the schedule ends.
+
+        The reference is the `frozen` model given, or with `needs_reference` a copy of the policy as it is now.
+        """
         if total_steps is None and optim.schedule != "constant":
             raise ConfigError(
                 f'optim.schedule = "{optim.schedule}" has to know the last step: give budget.steps, or take "constant"'
@@ -98,7 +102,7 @@ class TorchLearner:
         self.optim, self.horizon, self.temperature = optim, rollout.max_response, rollout.temperature
         self.micro_tokens, self.total_steps, self.timer = machine.micro_tokens, total_steps, timer
         self.nonfinite_streak = 0
-        self.reference = copy.deepcopy(self.model).requires_grad_(False) if needs_reference else None
+        self.reference: Any = frozen(loaded).model if needs_reference and reference is None else reference
         self.critic: ValueModel | None = None
         self.warmup = 0
         groups = [(self.model.named_parameters(), optim.lr)]
@@ -119,7 +123,7 @@ class TorchLearner:
     @torch.no_grad()
     def logp(self, rollout: Rollout, *, of: Literal["policy", "reference"] = "policy") -> Float[Tensor, "B T"]:
         """Return the log-probs of the sampled tokens under the policy as it is now, or under the frozen reference."""
-        model = self.model if of == "policy" else self.reference
+        model: Any = self.model if of == "policy" else self.reference
         assert model is not None, "this learner was made without a reference"
         head: Any = model.get_output_embeddings()
 
@@ -128,6 +132,20 @@ class TorchLearner:
             return spread(token_scores(hidden, head, part.tokens[part.mask], self.temperature, "none")[0], part.mask)
 
         return self._per_row(rollout, score, torch.zeros(rollout.mask.shape))
+
+    @torch.no_grad()
+    def logp_and_entropy(self, rollout: Rollout) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B T"]]:
+        """Return `logp` of the policy, and the entropy of the distribution that each token was drawn from."""
+
+        def score(part: Rollout) -> Tensor:
+            hidden = before(self.model.base_model, part, part.mask)
+            ids = part.tokens[part.mask]
+            logp, entropy = token_scores(hidden, self.head, ids, self.temperature, "statistic")
+            assert entropy is not None
+            return spread(torch.stack((logp, entropy), dim=1), part.mask)
+
+        logp, entropy = self._per_row(rollout, score, torch.zeros(*rollout.mask.shape, 2)).unbind(2)
+        return logp, entropy
 
     @torch.no_grad()
     def values(self, rollout: Rollout) -> Float[Tensor, "B T"]:
@@ -148,7 +166,7 @@ class TorchLearner:
             # one more position, whose "state before" is the one asked for; the token that stands there is never seen
             tokens = torch.cat((part.tokens, part.tokens[:, :1]), dim=1)
             end = torch.arange(tokens.shape[1], device=self.device) == part.length[:, None]
-            return critic(plainly_before(critic.trunk, tokens, end))
+            return critic(plainly_before(critic.trunk, tokens, end, part.mix))
 
         return self._per_row(rollout, score, torch.zeros(rollout.rows))
 
@@ -156,8 +174,13 @@ class TorchLearner:
         """Train `optim.epochs` passes over the batch, an update per `optim.minibatch_prompts` prompts.
 
         Groups are never split; their order in each epoch is drawn from `key`, whose step also sets the learning
-        rate. A minibatch without a single trained token is no update.
+        rate. A minibatch without a single trained token is no update. Raises ValueError for a unit of rows that
+        belongs to several groups, since no update would hold the whole of it.
         """
+        if batch.unit is not None:
+            owned = torch.stack((batch.unit, batch.group)).unique(dim=1)[0]
+            if len(owned.unique()) < len(owned):
+                raise ValueError("rows of one unit belong to different groups: number the rows' units group by group")
         parts: list[Stats] = []
         for rows in self._minibatches(batch, key):
             mini, credit = select(batch, rows), select(signal, rows)
@@ -209,11 +232,14 @@ class TorchLearner:
         return self.critic
 
     def _per_row(self, rollout: Rollout, score: Callable[[Rollout], Tensor], out: Tensor) -> Tensor:
-        """Fill `out` (`[B]` or `[B, T]`) with `score(part)` of every micro-batch, each row at its place."""
+        """Fill `out` (`[B]`, `[B, T]`, ...) with `score(part)` of every micro-batch, each row at its place."""
         for rows in micro_batches(rollout, range(rollout.rows), self.micro_tokens):
             found = score(self._part(rollout, rows)).cpu()
             out = out.to(found.dtype)
-            out[rows] = found if out.dim() == 1 else torch.nn.functional.pad(found, (0, out.shape[1] - found.shape[1]))
+            if out.dim() == 1:
+                out[rows] = found
+            else:
+                out[rows, : found.shape[1]] = found
         return out
 
     def _part(self, value: Any, rows: list[int], rollout: Rollout | None = None) -> Any:
@@ -264,7 +290,7 @@ class TorchLearner:
     def _micro(self, batch: Batch, signal: Signal) -> Iterator[_Work]:
         """Cut a minibatch into micro-batches; rows without a trained token have no part in any loss."""
         live = batch.mask.any(1).nonzero().squeeze(1).tolist()
-        for rows in micro_batches(batch.rollout, live, self.micro_tokens):
+        for rows in micro_batches(batch.rollout, live, self.micro_tokens, batch.unit):
             yield _Work(self._part(batch, rows, batch.rollout), self._part(signal, rows, batch.rollout))
 
     def _critic_pass(self, work: _Work, objective: Objective, total: Totals) -> Stats:
@@ -280,13 +306,22 @@ class TorchLearner:
 
     def _policy_pass(self, work: _Work, objective: Objective, total: Totals, *, first: bool) -> Stats:
         batch = work.batch
-        tokens, mask = batch.rollout.tokens, batch.mask
+        mask, topk = batch.mask, None
+        ids = batch.rollout.tokens[mask]
+        if objective.topk:
+            top = batch.rollout.topk
+            assert top is not None, "the objective looks at the likeliest tokens, which this rollout does not list"
+            ids = torch.cat((ids[:, None], top.ids[mask]), dim=1)
         hidden = before(self.model.base_model, batch.rollout, mask)
         logp, entropy = token_scores(
-            hidden, self.head, tokens[mask], self.temperature, "loss" if objective.entropy else "statistic"
+            hidden, self.head, ids, self.temperature, "loss" if objective.entropy else "statistic"
         )
+        assert entropy is not None
+        if objective.topk:
+            topk = spread(logp[:, 1:].detach(), mask)
+            logp = logp[:, 0]
         values = spread(self.critic(hidden), mask) if self.critic is not None and self.critic.shared else None
-        scores = Scores(spread(logp, mask), None if entropy is None else spread(entropy, mask), values)
+        scores = Scores(spread(logp, mask), spread(entropy, mask), values, topk)
         loss = objective.loss(scores, batch, work.signal, total)
         loss.value.backward()
         self.policy_optimizer.collect()

@@ -7,17 +7,19 @@ from typing import NamedTuple
 
 import torch
 
-from paribus.batch import Rollout
+from paribus.batch import Mix, Rollout, TopK
 from paribus.types import Key, Prompt, Stop
 
 
 class Response(NamedTuple):
-    """What was sampled for one row; `logp` speaks of the same tokens as `ids`."""
+    """What was sampled for one row; `logp`, `topk` and `mix` (`[n, K]` each) speak of the same n tokens as `ids`."""
 
     ids: list[int]
     logp: list[float]
     stop: Stop
     text: str
+    topk: TopK | None = None
+    mix: Mix | None = None
 
 
 def row_keys(prompts: Sequence[Prompt], samples: int, key: Key) -> list[int]:
@@ -39,7 +41,10 @@ def row_keys(prompts: Sequence[Prompt], samples: int, key: Key) -> list[int]:
 def assemble(
     prompts: Sequence[Prompt], samples: int, responses: Sequence[Response], *, pad_id: int, version: int
 ) -> Rollout:
-    """Return the rollout of `responses`, given prompt by prompt with `samples` rows each; tensors lie on the CPU."""
+    """Return the rollout of `responses`, given prompt by prompt with `samples` rows each; tensors lie on the CPU.
+
+    Either all responses have `topk` or none, and likewise `mix`.
+    """
     rows = [(group, sample) for group in range(len(prompts)) for sample in range(samples)]
     begin = [len(prompts[group].ids) for group, _ in rows]
     length = [b + len(r.ids) for b, r in zip(begin, responses, strict=True)]
@@ -50,6 +55,9 @@ def assemble(
         tokens[i, : length[i]] = torch.tensor([*prompts[group].ids, *response.ids])
         logp[i, begin[i] : length[i]] = torch.tensor(response.logp)
         mask[i, begin[i] : length[i]] = True
+    topk = [r.topk for r in responses if r.topk is not None]
+    mix = [r.mix for r in responses if r.mix is not None]
+    width = tokens.shape[1]
     return Rollout(
         tokens=tokens,
         mask=mask,
@@ -61,4 +69,14 @@ def assemble(
         stop=[response.stop for response in responses],
         text=[response.text for response in responses],
         version=version,
+        topk=TopK(*(_placed(part, begin, width) for part in zip(*topk, strict=True))) if topk else None,
+        mix=Mix(*(_placed(part, begin, width) for part in zip(*mix, strict=True))) if mix else None,
     )
+
+
+def _placed(pieces: Sequence[torch.Tensor], begin: Sequence[int], width: int) -> torch.Tensor:
+    """Return `pieces[n, K]` of the rows at their first positions in `[B, width, K]`, 0 elsewhere."""
+    out = pieces[0].new_zeros(len(pieces), width, pieces[0].shape[1])
+    for row, first, piece in zip(out, begin, pieces, strict=True):
+        row[first : first + len(piece)] = piece
+    return out

@@ -13,9 +13,10 @@ import torch
 from paribus.batch import Batch, Mean, Rollout, Signal, Stats
 from paribus.engines.protocols import Objective, SamplingPlan
 from paribus.engines.rollouts import Response, assemble, row_keys
+from paribus.errors import ConfigError
 from paribus.types import Key, Prompt, Stop
 
-LOGP = -0.5  # of every replayed token, under sampler and learner alike
+LOGP = -0.5  # of every replayed token, under sampler and learner alike; the entropy is then 0.5
 
 
 @dataclass
@@ -27,6 +28,8 @@ class ScriptedSampler:
     version: int = 0
 
     def sample(self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key) -> Rollout:
+        if plan.topk or plan.mix_rate:
+            raise ConfigError("a scripted sampler has no model: it can neither list likely tokens nor mix embeddings")
         asked = [prompt.problem_id for prompt in prompts for _ in range(plan.samples)]
         rows = []
         for problem, row_key in zip(asked, row_keys(prompts, plan.samples, key), strict=True):
@@ -49,6 +52,10 @@ class ScriptedLearner:
 
     def logp(self, rollout: Rollout, *, of: Literal["policy", "reference"] = "policy") -> torch.Tensor:
         return torch.where(rollout.mask, LOGP, 0.0)
+
+    def logp_and_entropy(self, rollout: Rollout) -> tuple[torch.Tensor, torch.Tensor]:
+        logp = self.logp(rollout)
+        return logp, -logp
 
     def values(self, rollout: Rollout) -> torch.Tensor:
         return torch.zeros(rollout.mask.shape)

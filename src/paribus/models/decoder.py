@@ -38,7 +38,7 @@ class Decoder:
         real = torch.arange(width, device=tokens.device) >= (width - length)[:, None]
         position = (real.cumsum(1) - 1).clamp(min=0)
         self.cache = DynamicCache(config=self.model.config)
-        hidden = self._forward(tokens, real, position)[:, -1]
+        hidden = self._forward({"input_ids": tokens}, real, position)[:, -1]
         self.column = width
         self.position = length[rows]
         self.visible = torch.ones(len(rows), width + limit, dtype=torch.bool, device=tokens.device)
@@ -46,9 +46,13 @@ class Decoder:
         self._open(rows, limit)
         return self.head(hidden)[rows]
 
-    def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Append one token per row; return the logits `[R, V]` of the next."""
-        hidden = self._forward(tokens[:, None], self.visible[:, : self.column + 1], self.position[:, None])[:, -1]
+    def step(self, tokens: torch.Tensor, embedded: torch.Tensor | None = None) -> torch.Tensor:
+        """Append one token per row; return the logits `[R, V]` of the next.
+
+        Where `embedded[R, H]` is given, the model reads that in place of the tokens' own embeddings.
+        """
+        read = {"input_ids": tokens[:, None]} if embedded is None else {"inputs_embeds": embedded[:, None]}
+        hidden = self._forward(read, self.visible[:, : self.column + 1], self.position[:, None])[:, -1]
         self.column += 1
         self.position = self.position + 1
         return self.head(hidden)
@@ -65,10 +69,10 @@ class Decoder:
     def _select(self, rows: torch.Tensor) -> None:
         self.cache.batch_select_indices(rows)
 
-    def _forward(self, tokens: torch.Tensor, visible: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    def _forward(self, read: dict[str, torch.Tensor], visible: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         state = {self._cache_name: self.cache}
         return self.base(
-            input_ids=tokens, attention_mask=visible.long(), position_ids=position, use_cache=True, **state
+            **read, attention_mask=visible.long(), position_ids=position, use_cache=True, **state
         ).last_hidden_state
 
 
@@ -150,12 +154,12 @@ class LlamaDecoder(Decoder):
                 stores[i][:, :, :used] = old[rows, :, :used]
         self.mask = None if self.mask is None else self.mask[rows]
 
-    def step(self, tokens: torch.Tensor) -> torch.Tensor:
+    def step(self, tokens: torch.Tensor, embedded: torch.Tensor | None = None) -> torch.Tensor:
         rows, end = len(tokens), self.column + 1
         angle = self.position - self.first
         cos, sin = self.cos[angle][:, None], self.sin[angle][:, None]
         mask = None if self.mask is None else self.mask[..., :end]
-        x = self.base.embed_tokens(tokens)
+        x = self.base.embed_tokens(tokens) if embedded is None else embedded
         for layer, keys, values in zip(self.layers, self.keys, self.values, strict=True):
             h = F.rms_norm(x, x.shape[-1:], layer.norm_1, self.eps)
             heads = _linear(h, layer.qkv, layer.qkv_bias).view(rows, self.heads + 2 * self.kv_heads, -1)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import errno
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,10 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from paribus.batch import Mix
 from paribus.errors import ModelError
 from paribus.models import gguf, tiny
+from paribus.models.mix import inputs
 from paribus.settings import ModelSpec
 
 # our own progress lines say what is going on; the library's bars would be torn between them
@@ -44,16 +49,12 @@ def load_model(spec: ModelSpec, *, device: str | torch.device = "cpu", cache: Pa
 
     Only safetensors are read and no code of the model's folder is run. Raises ModelError.
     """
-    source = _resolve(spec, cache)
-    tokenizer = _load_tokenizer(source, spec)
-    model = _load_weights(source, spec)
+    source = resolve(spec, cache)
+    tokenizer = load_tokenizer(source, spec)
+    model, absent = load_weights(source, spec, AutoModelForCausalLM)
+    refuse_absent(source, absent)
     model.to(torch.device(device))  # type: ignore[arg-type]  # wrapped without its types
-    embedding: Any = model.get_input_embeddings()
-    if len(tokenizer) > embedding.num_embeddings:
-        raise ModelError(
-            f"{source}: the tokenizer has {len(tokenizer)} tokens, the model's embedding only "
-            f"{embedding.num_embeddings} rows: they do not belong together"
-        )
+    check_vocabulary(model, tokenizer, source)
     check_head(model, source)
     stops = stop_ids(model, tokenizer)
     if not stops:
@@ -78,13 +79,28 @@ def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tupl
     return tuple(sorted(ids - {None}))
 
 
-def hidden_states(base: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+def frozen(loaded: LoadedModel) -> LoadedModel:
+    """Return a copy of the model as it is now that no training reaches: a reference, or the policy of the start."""
+    return replace(loaded, model=copy.deepcopy(loaded.model).requires_grad_(False))
+
+
+def hidden_states(base: nn.Module, tokens: torch.Tensor, mix: Mix | None = None) -> torch.Tensor:
     """Return the last hidden states `[B, T, H]` of right-padded rows `[B, T]` (after the final norm).
 
     No attention mask is needed: under causal attention a real token never sees the padding behind it, and what
-    stands at padded positions is never read.
+    stands at padded positions is never read. Where `mix` says so, a mix of embeddings is read in a token's place.
     """
-    return base(input_ids=tokens, use_cache=False).last_hidden_state
+    return base(**inputs(base, tokens, mix), use_cache=False).last_hidden_state
+
+
+def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: str) -> None:
+    """Raise ModelError for a tokenizer with ids that the model's embedding lacks."""
+    embedding: Any = model.get_input_embeddings()
+    if len(tokenizer) > embedding.num_embeddings:
+        raise ModelError(
+            f"{source}: the tokenizer has {len(tokenizer)} tokens, the model's embedding only "
+            f"{embedding.num_embeddings} rows: they do not belong together"
+        )
 
 
 @torch.no_grad()
@@ -108,7 +124,7 @@ def check_head(model: PreTrainedModel, source: str) -> None:
         )
 
 
-def _resolve(spec: ModelSpec, cache: Path | None) -> str:
+def resolve(spec: ModelSpec, cache: Path | None) -> str:
     """Return the local folder of a model, or a hub id as it stands."""
     if spec.path == "tiny":
         return str(tiny.path())
@@ -129,35 +145,55 @@ def _resolve(spec: ModelSpec, cache: Path | None) -> str:
     return spec.path
 
 
-def _load_tokenizer(source: str, spec: ModelSpec) -> PreTrainedTokenizerBase:
+def load_tokenizer(source: str, spec: ModelSpec) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of a folder or hub id. Raises ModelError."""
     try:
         return AutoTokenizer.from_pretrained(source, revision=spec.revision or "main", trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ModelError(_failure(source, "tokenizer", error)) from error
 
 
-def _load_weights(source: str, spec: ModelSpec) -> PreTrainedModel:
+def load_weights(source: str, spec: ModelSpec, kind: Any, **config_changes: Any) -> tuple[PreTrainedModel, list[str]]:
+    """Return the model in eval mode, and which of its weights the source lacks or has in another shape.
+
+    `kind` is one of transformers' Auto classes. Raises ModelError.
+    """
     revision = spec.revision or "main"
     try:
-        config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False, **config_changes)
         _without_dropout(config)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            source,
-            config=config,
-            revision=revision,
-            dtype=getattr(torch, spec.dtype),
-            attn_implementation=spec.attention,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
+        with _without_load_report():
+            loaded: Any = kind.from_pretrained(
+                source,
+                config=config,
+                revision=revision,
+                dtype=getattr(torch, spec.dtype),
+                attn_implementation=spec.attention,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(_failure(source, "model", error)) from error
     model, info = loaded
-    absent = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
+    return model.eval(), sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
+
+
+def refuse_absent(source: str, absent: Sequence[str]) -> None:
+    """Raise ModelError if weights are absent."""
     if absent:
         raise ModelError(f"{source}: weights are missing or have the wrong shape: {', '.join(absent[:5])}")
-    return model.eval()
+
+
+@contextlib.contextmanager
+def _without_load_report() -> Iterator[None]:
+    """Keep the library from printing which weights are new or unused: whoever loads decides whether that is a fault."""
+    level = transformers.utils.logging.get_verbosity()
+    transformers.utils.logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers.utils.logging.set_verbosity(level)
 
 
 def _without_dropout(config: Any) -> None:

@@ -8,7 +8,9 @@ import torch
 from torch import nn
 from transformers import DynamicCache, GPT2Model, LlamaModel, Qwen2Model
 
+from paribus.batch import Mix
 from paribus.models.decoder import cache_argument
+from paribus.models.mix import inputs
 
 
 def can_share(base: nn.Module) -> bool:
@@ -17,12 +19,17 @@ def can_share(base: nn.Module) -> bool:
 
 
 def continue_prompts(
-    base: Any, prompts: torch.Tensor, length: torch.Tensor, rows: torch.Tensor, responses: torch.Tensor
+    base: Any,
+    prompts: torch.Tensor,
+    length: torch.Tensor,
+    rows: torch.Tensor,
+    responses: torch.Tensor,
+    mix: Mix | None = None,
 ) -> torch.Tensor:
     """Return the hidden states `[B, 1 + S, H]` of each prompt's last token and of the response tokens after it.
 
     `prompts[P, L]` stand left-padded (`length[P]` real tokens), `responses[B, S]` right-padded; `rows[B]` says which
-    prompt each response continues.
+    prompt each response continues; `mix` speaks of the response tokens.
     """
     width, size = prompts.shape[1], responses.shape[1]
     real = torch.arange(width, device=prompts.device) >= (width - length)[:, None]
@@ -45,6 +52,10 @@ def continue_prompts(
     visible = torch.cat((real[rows], torch.ones_like(responses, dtype=torch.bool)), dim=1)
     position = length[rows][:, None] + torch.arange(size, device=rows.device)
     after = base(
-        input_ids=responses, attention_mask=visible.long(), position_ids=position, use_cache=True, **state
+        **inputs(base, responses, mix),
+        attention_mask=visible.long(),
+        position_ids=position,
+        use_cache=True,
+        **state,
     ).last_hidden_state
     return torch.cat((last, after), dim=1)
