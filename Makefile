@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==/torch==/p' $(CONSTRAINTS))
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test check lint types fmt test-real test-gpu bench clean
+.PHONY: demo test check lint types fmt test-real test-gpu bench docs parity clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if v >= (3, 11) else "Paribus needs Python 3.11 or newer; this is %d.%d: make PYTHON=python3.11" % v)'
@@ -61,5 +61,32 @@ test-gpu: $(VENV)/.dev
 bench: $(VENV)/.train
 	$(BIN)/python -m paribus.bench
 
+## docs: the pages of docs/methods, made from the catalogue
+docs: $(VENV)/.train
+	$(BIN)/python -m paribus.algorithms.pages docs/methods
+
+PARITY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check -q
+
+.venv-parity-verl/.ready: parity/requirements-verl.txt | $(BIN)/python
+	@echo "installing verl into $(@D), without what runs it on a cluster"
+	$(PYTHON) -m venv $(@D)
+	$(PARITY_PIP) install "$(TORCH)" -r $<
+	$(PARITY_PIP) install --no-deps verl==0.9.1
+	@touch $@
+
+.venv-parity-trl/.ready: $(CONSTRAINTS) | $(BIN)/python
+	@echo "installing TRL into $(@D)"
+	$(PYTHON) -m venv $(@D)
+	$(PARITY_PIP) install "$(TORCH)"
+	$(PARITY_PIP) install -c $(CONSTRAINTS) trl==1.16.0
+	@touch $@
+
+## parity: advantages, losses and gradients against verl 0.9.1 and TRL 1.16.0 (2.7 GB of environments, minutes)
+parity: $(VENV)/.train .venv-parity-verl/.ready .venv-parity-trl/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python parity/cases.py
+	OMP_NUM_THREADS=1 .venv-parity-verl/bin/python parity/verl_side.py
+	OMP_NUM_THREADS=1 .venv-parity-trl/bin/python parity/trl_side.py
+	$(BIN)/python parity/compare.py
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-parity-verl .venv-parity-trl .parity .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,9 +15,9 @@ from paribus.report.blocks import Page, Table
 from paribus.report.examples import natural
 from paribus.report.page import page
 from paribus.report.provenance import uncontrolled
-from paribus.report.results import contrast, finished, gain, pairs, schedule, scores, training_seconds
+from paribus.report.results import contrast, finished, gain, pair_level, pairs, schedule, scores, training_seconds
 from paribus.report.text import duration, points
-from paribus.report.verdict import pair_level, verdict
+from paribus.report.verdict import verdict
 from paribus.stats import crossed, paired, two_way
 from paribus.store import DifferenceRow, StoredRun, read_experiment
 
@@ -71,7 +71,7 @@ def test_the_intervals_are_those_of_the_statistics(write: Any) -> None:
     assert contrast(s, "grpo", "ppo") == two_way(grpo, ppo)
     assert gain(s, "ppo") == crossed([[x - b for x, b in zip(row, base, strict=True)] for row in ppo])
     assert pairs(["a", "b", "c"]) == [("b", "a"), ("c", "a"), ("c", "b")]
-    assert [pair_level(n) for n in (1, 2, 3)] == pytest.approx([0.95, 0.95, 1 - 0.05 / 3])
+    assert [pair_level(n) for n in (0, 1, 3)] == pytest.approx([0.95, 0.95, 1 - 0.05 / 3])
 
 
 def test_cost_by_hand(write: Any) -> None:
@@ -251,12 +251,12 @@ def test_curves_hold_every_seed_and_their_mean(write: Any) -> None:
     from paribus.report.curves import curves
 
     panels = {p.name: p for p in curves(read_experiment(write(THREE)), "test")}
-    assert set(panels) == {"score", "length", "kl", "entropy", "grad-norm", "clip"}
+    assert set(panels) == {"score", "length", "kl", "entropy", "grad-norm", "trust-region"}
     score = panels["score"]
     assert [y for _, y in score.lines["ppo"][1]] == pytest.approx([0.42, 0.44, 0.46, 0.48])
     assert [y for _, y in score.mean("ppo")] == pytest.approx([0.42, 0.44, 0.46, 0.48])
     assert [x for x, _ in panels["grad-norm"].mean("ppo")] == [1, 3, 4]  # step 2 was not finite
-    assert panels["clip"].lines["grpo"][0][0][1] == pytest.approx(0.03)
+    assert panels["trust-region"].lines["grpo"][0][0][1] == pytest.approx(0.03)
 
 
 def test_a_price_given_beats_the_stored_one(write: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from paribus.report.results import (
     Scores,
     finished,
     phase_seconds,
+    references,
     schedule,
     token_rates,
     training_seconds,
@@ -42,10 +43,11 @@ def cost(exp: StoredExperiment, price: float) -> list[Block]:
     if not runs:
         return [Prose("No finished run.", "note")]
     plan, arms = schedule(runs), list(runs)
+    against = references(arms, exp.info.cells)
 
     def row(label: str, measure: Measure, show: Callable[[float], str], *, ratios: bool = False) -> list[str]:
         means = [show(mean_over_seeds(runs[arm], measure)) for arm in arms]
-        return [label, *means, *(_ratio(runs, arm, arms[0], measure, plan, ratios) for arm in arms[1:])]
+        return [label, *means, *(_ratio(runs, arm, first, measure, plan, ratios) for arm, first in against)]
 
     def hours(run: StoredRun) -> float:
         return training_seconds(run) / 3600
@@ -54,11 +56,11 @@ def cost(exp: StoredExperiment, price: float) -> list[Block]:
         row("training, wall-clock", training_seconds, duration, ratios=True),
         row("training, device-hours", hours, lambda x: number(x, 3)),
         row(f"price at ${price:.2f} a device-hour", lambda run: hours(run) * price, lambda x: f"${number(x, 3)}"),
-        row("median tokens/s", median_rate, lambda x: number(x, 0), ratios=True),
+        row("median tokens/s", median_rate, lambda x: number(x, 0) if x else DASH, ratios=True),
         row("evaluation, wall-clock", evaluation_seconds, duration),
         row("work lost to restarts", lambda run: run.lost_seconds, duration),
     ]
-    heads = [*arms, *(f"{arm} relative to {arms[0]}" for arm in arms[1:])]
+    heads = [*arms, *(f"{arm} relative to {first}" for arm, first in against)]
     return [
         Table(["mean over seeds", *heads], rows),
         *_fairness(plan),

@@ -28,7 +28,7 @@ class Curves(NamedTuple):
 Read = Callable[[StepRow], float | None]
 
 
-def _stat(*names: str) -> Read:
+def stat(*names: str) -> Read:
     """Read the sum of the named statistics' values; None where none of them was counted."""
 
     def read(row: StepRow) -> float | None:
@@ -39,16 +39,35 @@ def _stat(*names: str) -> Read:
     return read
 
 
+def gold(row: StepRow) -> float | None:
+    """Read the task's verdict where training optimised another reward."""
+    proxies = [name for name in row.stats if name.startswith("reward/") and name != "reward/task"]
+    return stat_value(row.stats["gold"]) if proxies and "gold" in row.stats else None
+
+
+def _given_loss(row: StepRow) -> float | None:
+    """Read the loss where training is on given answers: there its level means something."""
+    return stat("policy_loss")(row) if "logp_good" in row.stats else None
+
+
+OUTSIDE = ("clip_low", "clip_high", "masked", "capped", "gated")  # of a gate, the part that it withholds
 PANELS: tuple[tuple[str, str, Read], ...] = (
-    ("score", "training score, mean of sampled responses", _stat("score")),
-    ("length", "response length, tokens", _stat("response_tokens")),
-    ("truncated", "share of responses cut at the limit", _stat("truncated")),
-    ("kl", "KL to the reference (k3 estimate), nats a token", _stat("kl_k3")),
-    ("entropy", "entropy, nats a token", _stat("entropy")),
-    ("grad-norm", "gradient norm of the policy, before clipping", _stat("grad_norm")),
-    ("clip", "share of tokens clipped", _stat("clip_low", "clip_high")),
-    ("uniform", "share of groups whose scores are all equal", _stat("uniform_groups")),
-    ("explained", "explained variance of the critic", _stat("explained_variance")),
+    ("score", "training reward, mean of sampled responses", stat("score")),
+    ("gold", "gold score: the task's own verdict on the same responses", gold),
+    ("length", "response length, tokens", stat("response_tokens")),
+    ("truncated", "share of responses cut at the limit", stat("truncated")),
+    ("kl", "KL to the reference (k3 estimate), nats a token", stat("kl_k3")),
+    ("entropy", "entropy, nats a token", stat("entropy")),
+    ("grad-norm", "gradient norm of the policy, before clipping", stat("grad_norm")),
+    ("trust-region", "share of tokens outside the trust region: clipped, masked, capped or gated", stat(*OUTSIDE)),
+    ("uniform", "share of groups whose scores are all equal", stat("uniform_groups")),
+    ("explained", "explained variance of the critic", stat("explained_variance")),
+    ("refills", "rounds of further prompts, drawn in place of groups left out", stat("refills")),
+    ("kept-groups", "share of sampled groups whose rewards differ", stat("kept_groups")),
+    ("loss", "loss on given answers", _given_loss),
+    ("margin", "margin of the implicit reward, good answer less bad", stat("implicit_margin")),
+    ("ranked", "share of pairs that the implicit reward ranks right", stat("implicit_accuracy")),
+    ("logp-good", "log-prob of the good answers, nats an answer", stat("logp_good")),
 )
 
 

@@ -11,6 +11,7 @@ from paribus.report.curves import Curves
 
 INK = "#010203"  # stands for the colour of the surrounding text
 COLOURS = ("#2f7ed8", "#e0771a", "#1a9c72", "#9a5bd0", "#d6455d", "#7d8a2e", "#0f9fb5", "#b0689b")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 PHASE_COLOURS = {
     "rollout": "#2f7ed8",
@@ -55,6 +56,15 @@ class Effect(NamedTuple):
     runs: Sequence[float]
 
 
+class Reached(NamedTuple):
+    """Where a model ended: its mean KL and mean reward, and those of the runs behind it."""
+
+    label: str
+    kl: float
+    reward: float
+    runs: Sequence[tuple[float, float]]
+
+
 def colour(arms: Sequence[str], arm: str) -> str:
     return COLOURS[list(arms).index(arm) % len(COLOURS)]
 
@@ -93,6 +103,24 @@ def draw_effects(effects: Sequence[Effect]) -> str:
         axes.grid(True, axis="x")
 
     return _svg(draw, 7.6, 0.65 + 0.42 * len(effects), left=_label_width(e.label for e in effects))
+
+
+def draw_frontier(points: Sequence[Reached], arms: Sequence[str]) -> str:
+    """Draw reward against KL: a mark for each model, a ring for every run; what is no arm (the base) is in ink."""
+
+    def draw(axes: Any) -> None:
+        for i, p in enumerate(points):
+            shade, marker = colour(arms, p.label) if p.label in arms else INK, MARKERS[i % len(MARKERS)]
+            for run in p.runs:
+                axes.plot(*run, marker, mfc="none", mec=shade, alpha=0.6, markersize=4.5, mew=0.8)
+            axes.plot(p.kl, p.reward, marker, color=shade, markersize=7.5, linestyle="none", label=p.label)
+        axes.set_xlabel("KL to the starting policy, nats a response")
+        axes.set_ylabel("mean reward")
+        axes.grid(True)
+        axes.set_axisbelow(True)
+        axes.legend(loc="best", handlelength=1, borderaxespad=0.4)
+
+    return _svg(draw, 7.6, 3.4, left=0.72)
 
 
 def draw_phases(seconds: Mapping[str, Mapping[str, float]], names: Mapping[str, str]) -> str:

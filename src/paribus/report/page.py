@@ -9,8 +9,11 @@ from paribus.report.blocks import Block, Figure, Page, Prose, Section
 from paribus.report.curves import curves
 from paribus.report.examples import examples
 from paribus.report.figures import Effect, draw_curves, draw_effects, draw_phases
+from paribus.report.interactions import interactions
 from paribus.report.render import html, markdown
-from paribus.report.results import Scores, contrast, finished, gain, pairs, scores, suites
+from paribus.report.results import Scores, contrast, finished, gain, pairs, scores, suites, taught_by_start
+from paribus.report.reward import reward_and_kl
+from paribus.report.text import listing
 from paribus.store import StoredExperiment, read_experiment
 from paribus.store.files import replace_file
 
@@ -39,6 +42,7 @@ def page(exp: StoredExperiment, price: float) -> Page:
     names = suites(exp)
     primary = scores(exp, names[0])
     controlled = not provenance.uncontrolled(exp)
+    rewarded = reward_and_kl(exp)
     return Page(
         title=exp.info.name if controlled else f"{exp.info.name} (not controlled)",
         question=exp.info.question,
@@ -49,6 +53,8 @@ def page(exp: StoredExperiment, price: float) -> Page:
             Section("Question", _question(exp)),
             Section("What differs between the arms", provenance.differences(exp)),
             Section("Accuracy", _accuracy(exp, names, primary)),
+            *([Section("Interactions", interactions(exp.info, primary))] if exp.info.factors else []),
+            *([Section("Reward and KL", rewarded)] if rewarded else []),
             Section("Cost", _cost(exp, price)),
             Section("Memory", cost.memory(exp)),
             Section("Inference profile", cost.inference(exp, primary)),
@@ -90,8 +96,8 @@ def _effects(exp: StoredExperiment, s: Scores) -> list[Effect]:
         if g is not None and s.base is not None:
             runs = [100 * float((row - s.base).mean()) for row in s.table[arm]]
             out.append(Effect(f"{arm} − base", 100 * g.estimate, 100 * g.low, 100 * g.high, runs))
-    level = verdict.pair_level(len(exp.info.arms))
-    for a, b in pairs(arms):
+    level = verdict.family_level(exp.info)
+    for a, b in pairs(arms, exp.info.cells):
         c = contrast(s, a, b, level)
         common = [seed for seed in s.seeds[a] if seed in s.seeds[b]]
         rows = [(s.table[a][s.seeds[a].index(k)], s.table[b][s.seeds[b].index(k)]) for k in common]
@@ -115,4 +121,9 @@ def _curves(exp: StoredExperiment, suite: str) -> list[Block]:
     if not panels:
         return [Prose("No steps were recorded.", "note")]
     text = "Thick: mean over seeds at the steps that all of them have; thin: each seed."
-    return [Prose(text, "note"), *(Figure(p.name, p.title, draw_curves(p, exp.info.arms)) for p in panels)]
+    out: list[Block] = [Prose(text, "note")]
+    start = taught_by_start(exp)
+    if start:
+        what = "Lengths, rewards and scores of responses are of the starting policy, not of the trained one, for"
+        out.append(Prose(f"{what} {listing(start)}: its answers are the training data.", "note"))
+    return [*out, *(Figure(p.name, p.title, draw_curves(p, exp.info.arms)) for p in panels)]

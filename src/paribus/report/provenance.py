@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from paribus.part import flatten
 from paribus.report.blocks import Block, Prose, Table
 from paribus.report.results import Scores
 from paribus.report.text import DASH, count, listing, value
-from paribus.store import StoredExperiment, StoredRun
+from paribus.store import DifferenceRow, StoredExperiment, StoredRun
 
 
 def uncontrolled(exp: StoredExperiment) -> list[str]:
@@ -30,21 +32,34 @@ def differences(exp: StoredExperiment) -> list[Block]:
     if reasons:
         out.append(Prose(f"Not controlled: {'; '.join(reasons)}.", "warning"))
     rows = exp.info.differences
-    arms = exp.info.arms
-    if rows:
-        table = [
-            [r.path, *(value(r.values.get(arm)) for arm in arms), "declared" if r.declared else "UNDECLARED", r.note]
-            for r in rows
-        ]
-        notes = any(r.note for r in rows)
-        columns = ["setting", *arms, "status", *(["note"] if notes else [])]
-        cut = len(columns)
-        marked = frozenset(i for i, r in enumerate(rows) if not r.declared)
-        caption = "Everything in which the arms differ"
-        out.append(Table(columns, [row[:cut] for row in table], caption, labels=cut, marked=marked))
+    first = {cell.of: cell.arm for cell in reversed(exp.info.cells)}
+    # of what is the same at every level, one column an arm of the file says it all
+    fixed = [r for r in rows if all(r.values.get(c.arm) == r.values.get(first[c.of]) for c in exp.info.cells)]
+    varied = [r for r in rows if r not in fixed]
+    heads = dict.fromkeys(cell.of for cell in exp.info.cells) if first else exp.info.arms
+    if fixed:
+        out.append(
+            _table(fixed, {first.get(head, head): head for head in heads}, "Everything in which the arms differ")
+        )
     else:
         out.append(Prose("The arms do not differ in any setting."))
+    if varied:
+        arms = {arm: arm for arm in exp.info.arms}
+        out.append(_table(varied, arms, "Everything in which the levels of the factors differ"))
     return out
+
+
+def _table(rows: Sequence[DifferenceRow], arms: Mapping[str, str], caption: str) -> Table:
+    """Return the differences, a column for each of `arms`, a stored name and what heads its column."""
+    table = [
+        [r.path, *(value(r.values.get(arm)) for arm in arms), "declared" if r.declared else "UNDECLARED", r.note]
+        for r in rows
+    ]
+    notes = any(r.note for r in rows)
+    columns = ["setting", *arms.values(), "status", *(["note"] if notes else [])]
+    cut = len(columns)
+    marked = frozenset(i for i, r in enumerate(rows) if not r.declared)
+    return Table(columns, [row[:cut] for row in table], caption, labels=cut, marked=marked)
 
 
 def shared(exp: StoredExperiment) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -11,12 +11,15 @@ import numpy as np
 
 from paribus.errors import DataError
 from paribus.stats import Interval, Paired, crossed, paired, two_way
-from paribus.store import EvalRow, StoredExperiment, StoredRun
+from paribus.store import CellRow, EvalRow, StoredExperiment, StoredRun
+
+ALPHA = 0.05
+Column = Callable[[Sequence[EvalRow]], Sequence[float | None]]  # one number a row of an evaluation, or none
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Final scores of every finished run on one suite, problem by problem.
+    """Final scores of every finished run on one suite, problem by problem (or another number of each response).
 
     `table[arm]` is [seeds, problems] in the order of `seeds[arm]` and `problems`, means over samples; `base` is
     [problems], or None without an evaluation of the base. `excluded` problems were not counted for at least one
@@ -45,13 +48,17 @@ def suites(exp: StoredExperiment) -> list[str]:
     return [primary, *sorted(found - {primary})]
 
 
-def scores(exp: StoredExperiment, suite: str) -> Scores:
+def graded(rows: Sequence[EvalRow]) -> list[float | None]:
+    return [row.score for row in rows]
+
+
+def scores(exp: StoredExperiment, suite: str, column: Column = graded) -> Scores:
     """Join all evaluations of a suite by problem. Raises DataError if two are about different problems."""
     rows = {(arm, s): run.eval(suite) for arm, runs in finished(exp).items() for s, run in runs.items()}
     has_base = exp.base is not None and suite in exp.base.suites
     base_rows = exp.base.eval(suite) if exp.base is not None and has_base else []
-    means = {key: _by_problem(found) for key, found in rows.items()}
-    every = ([_by_problem(base_rows)] if has_base else []) + list(means.values())
+    means = {key: _by_problem(found, column(found)) for key, found in rows.items()}
+    every = ([_by_problem(base_rows, column(base_rows))] if has_base else []) + list(means.values())
     names = [*(["the base"] if has_base else []), *(f"{arm}/seed-{s}" for arm, s in rows)]
     for name, other in zip(names, every, strict=True):
         if other.keys() != every[0].keys():
@@ -72,13 +79,13 @@ def scores(exp: StoredExperiment, suite: str) -> Scores:
     return Scores(suite, kept, excluded, seeds, table, base, rows, base_rows)
 
 
-def _by_problem(rows: Sequence[EvalRow]) -> dict[str, float | None]:
-    """Return each problem's mean score over its samples: the problem is the unit; None if none of them counts."""
+def _by_problem(rows: Sequence[EvalRow], values: Sequence[float | None]) -> dict[str, float | None]:
+    """Return each problem's mean value over its samples: the problem is the unit; None if none of them counts."""
     found: dict[str, list[float]] = {}
-    for row in rows:
+    for row, value in zip(rows, values, strict=True):
         known = found.setdefault(row.problem_id, [])
-        if row.score is not None:
-            known.append(row.score)
+        if value is not None:
+            known.append(value)
     return {problem: sum(known) / len(known) if known else None for problem, known in found.items()}
 
 
@@ -104,9 +111,36 @@ def contrast(s: Scores, a: str, b: str, level: float = 0.95) -> Interval | Paire
     return paired(x[i], y[j], level)
 
 
-def pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
-    """Return every later arm against every earlier one: (grpo, ppo) where the file names ppo first."""
-    return [(b, a) for i, a in enumerate(arms) for b in arms[i + 1 :]]
+def pairs(arms: Sequence[str], cells: Sequence[CellRow] = ()) -> list[tuple[str, str]]:
+    """Return every later arm against every earlier one: (grpo, ppo) where the file names ppo first.
+
+    With the cells of an experiment that has factors, only arms at the same levels are held against each other.
+    """
+    levels = {cell.arm: cell.levels for cell in cells}
+    return [(b, a) for i, a in enumerate(arms) for b in arms[i + 1 :] if levels.get(a) == levels.get(b)]
+
+
+def references(arms: Sequence[str], cells: Sequence[CellRow] = ()) -> list[tuple[str, str]]:
+    """Return every arm with the first one, or with the first at the same levels where there are factors."""
+    found = pairs(arms, cells)
+    later = {a for a, _ in found}
+    return [(a, b) for b in arms if b not in later for a, other in found if other == b]
+
+
+def pair_level(comparisons: int) -> float:
+    """Return the level of each of so many intervals such that all of them hold together at 95 % (Bonferroni)."""
+    return 1 - ALPHA / max(1, comparisons)
+
+
+def level_text(level: float) -> str:
+    return f"{100 * level:.4g} % interval"
+
+
+def taught_by_start(exp: StoredExperiment) -> list[str]:
+    """Return the arms that train on answers of the starting policy: their records of sampled responses are of it."""
+    arms = exp.info.resolved.get("arms", {})
+    sources = {arm: arms.get(arm, {}).get("algorithm", {}).get("source", {}) for arm in exp.info.arms}
+    return [arm for arm, source in sources.items() if source.get("of") == "start"]
 
 
 @dataclass(frozen=True)

@@ -8,22 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from paribus.report.blocks import Block, Prose, Table, Tile
-from paribus.report.results import Scores, contrast, gain, pairs
+from paribus.report.interactions import sentences
+from paribus.report.results import Scores, contrast, gain, level_text, pair_level, pairs
 from paribus.report.text import DASH, count, listing, percent, point_range, points
 from paribus.stats import Paired, crossed, crossed_bootstrap, paired, wilson
 from paribus.store import EvalRow, ExperimentInfo
 
 BOOTSTRAP_SEED = 0
-ALPHA = 0.05
 
 
-def pair_level(arms: int) -> float:
-    """Return the level of each interval between arms such that all of them hold together at 95 % (Bonferroni)."""
-    return 1 - ALPHA / max(1, arms * (arms - 1) // 2)
-
-
-def _level_text(level: float) -> str:
-    return f"{100 * level:.4g} % interval"
+def family_level(info: ExperimentInfo) -> float:
+    """Return the level of each interval between arms such that all of them hold together at 95 %."""
+    return pair_level(len(pairs(info.arms, info.cells)))
 
 
 def verdict(info: ExperimentInfo, s: Scores) -> list[str]:
@@ -31,8 +27,9 @@ def verdict(info: ExperimentInfo, s: Scores) -> list[str]:
     done = [arm for arm in info.arms if s.seeds[arm]]
     if not done:
         return ["No run has finished yet: there is nothing to compare."]
-    level = pair_level(len(info.arms))
-    out = [_pair_sentence(s, a, b, level) for a, b in pairs(done)]
+    level = family_level(info)
+    out = sentences(info, s)
+    out += [_pair_sentence(s, a, b, level) for a, b in pairs(done, info.cells)]
     if s.base is not None:
         out.append(_gain_sentence(s, done))
     if len(done) < len(info.arms):
@@ -55,7 +52,7 @@ def _gain_sentence(s: Scores, done: list[str]) -> str:
 def _pair_sentence(s: Scores, a: str, b: str, level: float) -> str:
     c = contrast(s, a, b, level)
     assert c is not None
-    effect = f"{points(c.estimate)} points, {_level_text(level)} {point_range(c)}"
+    effect = f"{points(c.estimate)} points, {level_text(level)} {point_range(c)}"
     if isinstance(c, Paired):
         what = f"{a} minus {b}: {effect} on {count(c.n, 'problem')} ({c.wins} won, {c.losses} lost, p = {c.p:.3f})"
         return f"{what}. One run per arm: this speaks of these two checkpoints, not of the algorithms."
@@ -81,11 +78,11 @@ def tiles(info: ExperimentInfo, s: Scores) -> list[Tile]:
         detail = f"{points(g.estimate, 1)} points over base" if g else count(len(s.problems), "problem")
         runs = count(len(s.seeds[arm]), "run")
         out.append(Tile(arm, percent(float(s.table[arm].mean()), 1), f"{detail}, {runs}"))
-    level = pair_level(len(info.arms))
-    for a, b in pairs(done):
+    level = family_level(info)
+    for a, b in pairs(done, info.cells):
         c = contrast(s, a, b, level)
         if c:
-            out.append(Tile(f"{a} − {b}", f"{points(c.estimate, 1)} pts", f"{_level_text(level)} {point_range(c)}"))
+            out.append(Tile(f"{a} − {b}", f"{points(c.estimate, 1)} pts", f"{level_text(level)} {point_range(c)}"))
     return out
 
 
@@ -144,9 +141,9 @@ def _shown(total: float) -> str:
 
 def differences(info: ExperimentInfo, s: Scores) -> list[Block]:
     """Return the table of differences between arms, each with a check by resampling."""
-    level = pair_level(len(info.arms))
+    level = family_level(info)
     rows = []
-    for a, b in pairs([arm for arm in info.arms if s.table[arm].size]):
+    for a, b in pairs([arm for arm in info.arms if s.table[arm].size], info.cells):
         c = contrast(s, a, b, level)
         if c is None:
             continue
@@ -160,5 +157,5 @@ def differences(info: ExperimentInfo, s: Scores) -> list[Block]:
         rows.append([f"{a} − {b}", scope, points(c.estimate), point_range(c), c.method, check])
     if not rows:
         return []
-    columns = ["difference", "speaks of", "points", _level_text(level), "method", "check"]
+    columns = ["difference", "speaks of", "points", level_text(level), "method", "check"]
     return [Table(columns, rows, caption="Between arms, problem by problem", labels=2)]
