@@ -12,10 +12,16 @@ name = "kill"
 question = "does a killed run come back as if nothing had happened?"
 primary = "test:accuracy"
 seeds = [0]
-differs = ["advantage", "whiten", "critic", "shaping", "kl", "aggregate"]
+differs = ["advantage", "whiten", "critic", "shaping", "kl", "aggregate", "surrogate", "keep", "source", "objective",
+  "ratio", "entropy", "imitation", "old"]
 [task]
 type = "jsonl"
 path = "DATA"
+[reward]
+type = "noisy"
+flip = 0.3
+[reward.inner]
+type = "task"
 [rollout]
 prompts_per_step = 4
 samples_per_prompt = 3
@@ -38,6 +44,10 @@ threads = 1
 base = "ppo"
 [arm.grpo]
 base = "grpo"
+[arm.dapo]
+base = "dapo"
+[arm.dpo]
+base = "dpo"
 """
 
 

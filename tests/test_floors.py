@@ -12,15 +12,34 @@ import pytest
 SRC = Path(__file__).resolve().parents[1] / "src" / "paribus"
 FLOOR = {
     **dict.fromkeys(["errors", "lazy", "types", "part", "settings", "batch", "tensors"], 1),
-    **dict.fromkeys(["algorithms", "tasks", "stats"], 2),
+    **dict.fromkeys(["algorithms", "tasks", "stats", "factors"], 2),
+    "rewards": 2.5,
     "experiment": 3,
     **dict.fromkeys(["models", "store"], 4),
     **dict.fromkeys(["engines", "report"], 5),
     **dict.fromkeys(["pipeline", "training"], 6),
-    **dict.fromkeys(["cli", "plan", "doctor", "__init__", "__main__", "bench"], 7),
+    **dict.fromkeys(["cli", "plan", "doctor", "__init__", "__main__", "bench", "ladder"], 7),
 }
-ONLY_IN = {"transformers": {"models"}, "vllm": {"engines"}, "matplotlib": {"report"}, "math_verify": {"tasks"}}
-NO_TORCH = {"report", "stats", "store", "tasks", "experiment", "part", "types", "settings", "errors"}
+ONLY_IN = {
+    "transformers": {"models"},
+    "vllm": {"engines"},
+    "matplotlib": {"report"},
+    "math_verify": {"tasks"},
+    "vaderSentiment": {"rewards"},
+}
+NO_TORCH = {
+    "report",
+    "stats",
+    "store",
+    "tasks",
+    "rewards",
+    "experiment",
+    "factors",
+    "part",
+    "types",
+    "settings",
+    "errors",
+}
 MODULES = sorted(p for p in SRC.rglob("*.py") if "assets" not in p.parts)
 
 
@@ -71,8 +90,9 @@ def test_light_verbs_load_no_heavy_library() -> None:
     """`list`, `show`, `diff`, `plan` and `report` start without torch: their modules import in a blink."""
     code = (
         "import sys, paribus, paribus.cli, paribus.experiment, paribus.algorithms, paribus.tasks, paribus.store,"
-        "paribus.stats, paribus.report; "
-        "heavy = {'torch', 'transformers', 'scipy.stats', 'matplotlib', 'math_verify', 'sympy'} & set(sys.modules);"
+        "paribus.stats, paribus.rewards, paribus.report; "
+        "heavy = {'torch', 'transformers', 'scipy.stats', 'matplotlib', 'math_verify', 'sympy', 'vaderSentiment'}"
+        " & set(sys.modules);"
         "sys.exit(', '.join(sorted(heavy)) or 0)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

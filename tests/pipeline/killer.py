@@ -38,9 +38,9 @@ def arm_trap(where: str, at: int, call: int) -> None:
     session_module.Clock.__call__ = clocked  # type: ignore[method-assign]
     real_prompts = session_module.Session.prompts
 
-    def prompts(self: Any, step: int) -> Any:
+    def prompts(self: Any, step: int, refill: int = 0) -> Any:
         state["step"] = self.step + 1
-        return real_prompts(self, step)
+        return real_prompts(self, step, refill)
 
     session_module.Session.prompts = prompts  # type: ignore[method-assign]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from paribus.experiment import load_experiment
+from paribus.pipeline import worker
 from pipeline_experiment import PER_EPOCH, facts, write_experiment_file
 
 ARMS = ("ppo", "grpo")
@@ -47,3 +49,20 @@ def test_killed_three_times_and_still_the_same(arm: str, experiment: Path, tmp_p
     assert steps == list(range(1, STEPS + 1))
     lost = [json.loads(line)["attempt"] for line in (killed / "timing.jsonl").read_text().splitlines()]
     assert max(lost) == len(moments) + 1
+
+
+@pytest.mark.parametrize(("arm", "where"), [("dapo", "rollout"), ("dpo", "update")])
+def test_refills_and_own_pairs_come_back_too(arm: str, where: str, experiment: Path, tmp_path: Path) -> None:
+    """Killed in a refill, and in an update on pairs that the starting policy, no longer at hand, had sampled."""
+    exp = load_experiment(experiment)
+    for name in ("whole", "killed"):
+        if name == "killed":
+            stored = [json.loads(line) for line in (tmp_path / "whole" / arm / "seed-0" / "steps.jsonl").open()]
+            late = [row for row in stored if row["step"] > PER_EPOCH]
+            at = next(row["step"] for row in late if arm == "dpo" or row["stats"]["refills"]["sum"])
+            # a response has 12 tokens at most: the 15th belongs to a refill
+            assert start(experiment, tmp_path / name, arm, where, at, 15 if where == "rollout" else 2) == -9
+        worker.run_arm(exp, arm, 0, tmp_path / name, lambda kind, **fields: None)
+    whole, killed = (tmp_path / name / arm / "seed-0" for name in ("whole", "killed"))
+    assert len(json.loads((killed / "run.json").read_text())["attempts"]) == 2
+    assert facts(killed) == facts(whole)

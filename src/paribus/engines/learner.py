@@ -325,7 +325,7 @@ class TorchLearner:
         loss = objective.loss(scores, batch, work.signal, total)
         loss.value.backward()
         self.policy_optimizer.collect()
-        if not first:
+        if not first or batch.role is not None:  # rows of data were not sampled by this policy
             return loss.stats
         moved = torch.expm1(logp.detach() - batch.rollout.sampled_logp[mask]).abs()
         return loss.stats | {"first_ratio_deviation": Max(moved.max(), mask.sum())}

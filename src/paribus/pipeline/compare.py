@@ -15,9 +15,18 @@ from typing import Any, NamedTuple
 
 from paribus.errors import ConfigError, Interrupted, ParibusError, RunError
 from paribus.experiment import Experiment, base_config, controlled, differences, identity, run_config
-from paribus.part import diff, dump
+from paribus.part import diff, dump, flatten
 from paribus.pipeline.progress import Watch, clock_text
-from paribus.store import DifferenceRow, ExperimentInfo, ExperimentPaths, RunPaths, status, write_experiment
+from paribus.store import (
+    CellRow,
+    DifferenceRow,
+    ExperimentInfo,
+    ExperimentPaths,
+    FactorRow,
+    RunPaths,
+    status,
+    write_experiment,
+)
 from paribus.store.files import read_json
 
 PRELOAD = ["paribus.pipeline.worker"]
@@ -123,6 +132,11 @@ def experiment_info(exp: Experiment) -> ExperimentInfo:
         DifferenceRow(path=r.key, values=dict(zip(exp.arms, r.values, strict=True)), declared=r.declared)
         for r in differences(exp)
     ]
+    factors = [
+        FactorRow(name=name, levels=tuple(f.levels), changes={k: flatten(v) for k, v in f.levels.items()})
+        for name, f in exp.factors.items()
+    ]
+    cells = [CellRow(arm=name, of=arm.of, levels=tuple(arm.levels.values())) for name, arm in exp.arms.items()]
     return ExperimentInfo(
         name=exp.name,
         question=exp.question,
@@ -132,6 +146,8 @@ def experiment_info(exp: Experiment) -> ExperimentInfo:
         differences=tuple(rows),
         price_per_hour=exp.setting.machine.price_per_hour,
         resolved={**dump(exp), "controlled": controlled(exp)},
+        factors=tuple(factors),
+        cells=tuple(cells) if factors else (),
     )
 
 

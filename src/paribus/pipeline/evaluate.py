@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from paribus.batch import Rollout
 from paribus.engines.protocols import Sampler, SamplingPlan
-from paribus.pipeline.score import counted, grade
+from paribus.pipeline.score import grade, responses
+from paribus.rewards import ModelScorer, RewardSpec, TaskReward, counted, judge
 from paribus.settings import EvalSpec
 from paribus.store import EvalRow
 from paribus.tasks import Grader
-from paribus.types import Key, Problem, Prompt, Stop
+from paribus.types import Key, Problem, Prompt, Stop, Verdict
+
+Reward = Callable[[Rollout, Sequence[Verdict]], Sequence[float | None]]
+
+
+def proxy(
+    reward: RewardSpec, problems: Sequence[Problem], seed: int, models: Mapping[str, ModelScorer]
+) -> Reward | None:
+    """Return what training optimises as a function of graded rows; None where it is the grader's score itself."""
+    if isinstance(reward, TaskReward):
+        return None
+    by_id = {p.id: p for p in problems}
+    return lambda rollout, verdicts: (
+        judge(reward, responses(rollout, verdicts, by_id, Key(seed, "eval-noise")), models).total
+    )
 
 
 def evaluate(
@@ -21,12 +37,15 @@ def evaluate(
     seed: int,
     *,
     rows_at_once: int = 512,
+    reward: Reward | None = None,
+    divergence: Callable[[Rollout], Sequence[float]] | None = None,
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[EvalRow]:
     """Return evaluation rows in the order of `problems` (all of them, whatever the batch size), samples in order.
 
-    `seed` keys sampled decoding; greedy decoding ignores it. `tick(done, total)` is called after every batch and may
-    raise to stop.
+    `seed` keys sampled decoding; greedy decoding ignores it. `reward` gives what training optimises where that is
+    another thing than the grader's score, `divergence` the log-prob ratio of each response to the starting policy
+    where the suite asks for it. `tick(done, total)` is called after every batch and may raise to stop.
     """
     plan = SamplingPlan(
         samples=spec.samples, max_tokens=spec.max_response, temperature=spec.temperature, top_p=spec.top_p
@@ -41,6 +60,9 @@ def evaluate(
         rollout = sampler.sample([prompts[i] for i in places], plan, Key(seed, "eval"))
         verdicts = grade(grader, rollout, by_id)
         lengths = rollout.response_length.tolist()
+        nothing = [None] * rollout.rows
+        rewards = reward(rollout, verdicts) if reward is not None else nothing
+        ratios = divergence(rollout) if divergence is not None and spec.kl else nothing
         for row, verdict in enumerate(verdicts):
             place = places[row // spec.samples]
             out[place].append(
@@ -56,6 +78,8 @@ def evaluate(
                     tokens=lengths[row],
                     prompt_tokens=len(prompts[place].ids),
                     grader=grader.version,
+                    reward=rewards[row],
+                    kl=ratios[row],
                 )
             )
         tick(min(start + per_batch, len(order)), len(order))

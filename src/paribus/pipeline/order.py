@@ -8,11 +8,12 @@ from paribus.errors import ConfigError
 from paribus.types import Key
 
 
-def problems_of_step(problems: int, per_step: int, seed: int, step: int) -> list[int]:
+def problems_of_step(problems: int, per_step: int, seed: int, step: int, refill: int = 0) -> list[int]:
     """Return the indices of a step's problems, all different.
 
     Every epoch is a fresh permutation cut into whole steps; the remainder of an epoch is dropped, as verl does
-    (7,473 problems by 128 are 58 steps an epoch). Raises ConfigError when one step asks for more than there are.
+    (7,473 problems by 128 are 58 steps an epoch). A step's refills draw from permutations of their own. Raises
+    ConfigError when one step asks for more than there are.
     """
     steps = problems // per_step
     if steps == 0:
@@ -21,6 +22,6 @@ def problems_of_step(problems: int, per_step: int, seed: int, step: int) -> list
             "lower it or add problems (within a step every problem is asked once)"
         )
     epoch, place = divmod(step, steps)
-    rng = np.random.Generator(np.random.Philox(Key(seed, "order", epoch).hash()))
+    rng = np.random.Generator(np.random.Philox(Key(seed, "order", epoch, round=refill).hash()))
     order = rng.permutation(problems)
     return order[place * per_step : (place + 1) * per_step].tolist()

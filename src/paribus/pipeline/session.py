@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paribus.algorithms import PolicyGradient
-from paribus.batch import Batch, Rollout, Signal, Stats
+from paribus import tensors
+from paribus.algorithms import Algorithm
+from paribus.batch import Rollout, Signal, Stats
 from paribus.engines.protocols import Learner, Sampler
 from paribus.errors import RunError
 from paribus.experiment import Setting
 from paribus.pipeline.clock import Clock
-from paribus.pipeline.evaluate import evaluate
+from paribus.pipeline.evaluate import evaluate, proxy
 from paribus.pipeline.order import problems_of_step
-from paribus.pipeline.score import counted
+from paribus.pipeline.sources import Source, Taken
 from paribus.pipeline.stop import StopRequest
+from paribus.rewards import ModelScorer, counted
 from paribus.store import RolloutRow, RunPaths, RunWriter, StepRow, TimingRow, checkpoint
-from paribus.types import Problem, Prompt, Verdict
+from paribus.types import Problem, Prompt
 
 Report = Callable[..., None]  # report(kind, **fields): what a person watching is told
 
@@ -36,7 +38,8 @@ class Questions:
 class Session:
     """Holds what the loop needs of one run and everything that must survive a restart.
 
-    `train` are the training questions, `suites` the evaluation questions by suite.
+    `train` are the training questions, `suites` the evaluation questions by suite. `source` gives the rows of a step;
+    `start_sampler` samples from the policy that started the run, `reward_models` score responses, by folder.
     """
 
     def __init__(
@@ -45,7 +48,8 @@ class Session:
         paths: RunPaths,
         writer: RunWriter,
         setting: Setting,
-        algorithm: PolicyGradient,
+        algorithm: Algorithm,
+        source: Source,
         train: Questions,
         suites: dict[str, Questions],
         sampler: Sampler,
@@ -53,10 +57,15 @@ class Session:
         clock: Clock,
         stop: StopRequest,
         report: Report,
+        tokenizer: Any = None,
+        start_sampler: Sampler | None = None,
+        reward_models: Mapping[str, ModelScorer] | None = None,
     ) -> None:
         self.paths, self.writer, self.setting, self.algorithm = paths, writer, setting, algorithm
         self.train, self.suites, self.sampler, self.learner = train, suites, sampler, learner
         self.clock, self.stop, self.report = clock, stop, report
+        self.source, self.tokenizer, self.start_sampler = source, tokenizer, start_sampler or sampler
+        self.reward_models = reward_models or {}
         self.grader = setting.task.grader
         self.by_id = {p.id: p for p in train.problems}
         self.step = self.samples = self.tokens = 0
@@ -90,23 +99,23 @@ class Session:
             self._obey_stop()
         self.save()
 
-    def prompts(self, step: int) -> list[Prompt]:
-        """Return the prompts that `step` asks: the same for every arm with this seed."""
-        chosen = problems_of_step(len(self.train.prompts), self.setting.rollout.prompts_per_step, self.seed, step)
+    def prompts(self, step: int, refill: int = 0) -> list[Prompt]:
+        """Return the prompts that `step` asks, or its n-th refill: the same for every arm with this seed."""
+        per_step = self.setting.rollout.prompts_per_step
+        chosen = problems_of_step(len(self.train.prompts), per_step, self.seed, step, refill)
         return [self.train.prompts[i] for i in chosen]
 
-    def record(
-        self, rollout: Rollout, verdicts: Sequence[Verdict], batch: Batch, signal: Signal, stats: Stats, memory: Any
-    ) -> None:
+    def record(self, taken: Taken, signal: Signal, stats: Stats, memory: Any) -> None:
         """Count and store a finished step, then evaluate and save where it is due."""
-        tokens = int(rollout.mask.sum())
+        graded = taken.graded
+        samples, tokens = (graded.samples, graded.tokens) if graded is not None else (0, 0)
         self.step, self.memory = self.step + 1, memory
-        self.samples, self.tokens = self.samples + rollout.rows, self.tokens + tokens
+        self.samples, self.tokens = self.samples + samples, self.tokens + tokens
         rows = {name: stat.row() for name, stat in sorted(stats.items())}
         self.writer.append_step(StepRow(step=self.step, samples=self.samples, tokens=self.tokens, stats=rows))
         every = self.setting.save.rollouts_every
         if every is not None and (self.step == 1 or self.step % every == 0):
-            self.writer.write_rollouts(self.step, self._rollout_rows(rollout, verdicts, batch, signal))
+            self.writer.write_rollouts(self.step, self._rollout_rows(taken, signal))
         self._time(tokens)
         self.report("step", step=self.step, total=self.setting.total_steps, stats=stats)
         self._refuse_nonfinite(stats)
@@ -125,12 +134,18 @@ class Session:
         with self.clock("eval"):
             rows = evaluate(
                 self.sampler, questions.problems, questions.prompts, spec, self.grader, self.seed,
-                rows_at_once=self.setting.machine.decode_rows, tick=tick,
+                rows_at_once=self.setting.machine.decode_rows, tick=tick, divergence=self._divergence,
+                reward=proxy(self.setting.reward, questions.problems, self.seed, self.reward_models),
             )  # fmt: skip
             self.writer.write_eval(suite, self.step, rows)
         self._time(sum(r.tokens for r in rows), suite=suite)
         scores = [r.score for r in rows if r.score is not None]
         self.report("evaluated", suite=suite, step=self.step, correct=sum(scores), total=len(scores))
+
+    def _divergence(self, rollout: Rollout) -> list[float]:
+        """Log-prob of each response under the policy as it is, less that under the policy that started the run."""
+        gap = self.learner.logp(rollout) - self.learner.logp(rollout, of="reference")
+        return tensors.keep(gap, rollout.mask).sum(1).tolist()
 
     def save(self) -> None:
         """Write a checkpoint of this step, unless it is written already."""
@@ -155,6 +170,8 @@ class Session:
 
     def _budget_left(self) -> bool:
         budget = self.setting.budget
+        if budget.samples is not None:  # refills and probes count, so an arm that needs them makes fewer steps
+            return self.samples < budget.samples
         if budget.tokens is not None:
             return self.tokens < budget.tokens
         if budget.seconds is not None:
@@ -178,13 +195,20 @@ class Session:
         if suite is None:
             self.seconds += sum(row["seconds"].values())
 
-    def _rollout_rows(
-        self, rollout: Rollout, verdicts: Sequence[Verdict], batch: Batch, signal: Signal
-    ) -> list[RolloutRow]:
+    def _rollout_rows(self, taken: Taken, signal: Signal) -> list[RolloutRow]:
+        """The first groups of what was sampled; credit and reward terms where those very rows were trained."""
+        graded, batch = taken.graded, taken.batch
+        if graded is None:
+            return []
+        rollout, verdicts = graded.rollout, graded.verdicts
+        parts: Mapping[str, Any] = graded.parts
+        advantage: list[float | None] = [None] * rollout.rows
+        if batch.rollout is rollout:
+            parts = batch.parts
+            advantage = (signal.advantage.sum(1) / batch.mask.sum(1).clamp(min=1)).tolist()
         groups = list(dict.fromkeys(rollout.group.tolist()))[: self.setting.save.rollout_groups]
-        text = {p.problem_id: p.text for p in self.prompts(self.step - 1)}
-        trained = batch.mask.sum(1).clamp(min=1)
-        advantage = (signal.advantage.sum(1) / trained).tolist()
+        asked = set(rollout.problem_id)
+        text = {p.problem_id: p.text for p in self.train.prompts if p.problem_id in asked}
         return [
             RolloutRow(
                 problem_id=rollout.problem_id[i],
@@ -192,7 +216,7 @@ class Session:
                 prompt=text[rollout.problem_id[i]],
                 response=rollout.text[i],
                 score=counted(verdicts[i]),
-                parts={k: float(v[i]) for k, v in batch.parts.items()},
+                parts={name: float(value[i]) for name, value in parts.items()},
                 advantage=advantage[i],
                 tokens=int(rollout.mask[i].sum()),
                 stop=rollout.stop[i],

@@ -11,19 +11,23 @@ from typing import Any
 import psutil
 import torch
 
-from paribus.algorithms import Need
+from paribus.algorithms import Algorithm, Need, OwnLabels, OwnPairs, OwnRight, PolicyGradient
 from paribus.engines.learner import TorchLearner
 from paribus.engines.local import LocalSampler
+from paribus.engines.machine import prepare_machine
 from paribus.errors import ConfigError, DataError, Interrupted, ModelError, nearest
 from paribus.experiment import Experiment, Setting, base_config, identity, run_config
 from paribus.models.chat import make_prompt
-from paribus.models.hf import LoadedModel, load_model, save_model
+from paribus.models.hf import LoadedModel, frozen, load_model, save_model
+from paribus.models.reward import RewardScorer, load_reward_model
 from paribus.pipeline.clock import Clock
-from paribus.pipeline.evaluate import evaluate
+from paribus.pipeline.evaluate import evaluate, proxy
+from paribus.pipeline.given import GivenRows
 from paribus.pipeline.session import Questions, Report, Session
+from paribus.pipeline.sources import GivenData, OnPolicy, OwnData, Source
 from paribus.pipeline.stop import StopRequest
 from paribus.pipeline.train import train
-from paribus.settings import MachineSpec
+from paribus.rewards import ModelScorer, models_of
 from paribus.store import (
     DataInfo,
     ExperimentPaths,
@@ -49,6 +53,7 @@ def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) ->
     loaded = load_model(setting.model, device=device)
     training, dropped = questions(setting.task, "train", loaded, setting)
     suites = evaluation_questions(setting, loaded)
+    source, reward_models = make_source(algorithm, loaded, setting), load_reward_models(setting, device)
     data = {"train": ("train", training), **suite_data(setting, suites)}
     config = run_config(exp, arm)
     paths = ExperimentPaths(root).run(arm, seed)
@@ -58,6 +63,9 @@ def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) ->
             "note", text=f"{arm}/seed-{seed}: {dropped} training prompts longer than rollout.max_prompt are left out"
         )
     clock = Clock(cuda=device.type == "cuda")
+    needs = algorithm.needs
+    measured = any(spec.kl for spec in setting.eval.values())
+    start = frozen(loaded) if measured or needs & {Need.REFERENCE, Need.START} else None
     learner = TorchLearner(
         loaded,
         optim=setting.optim,
@@ -65,7 +73,7 @@ def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) ->
         machine=setting.machine,
         key=Key(seed, "critic"),
         critic=algorithm.critic,
-        needs_reference=Need.REFERENCE in algorithm.needs,
+        reference=None if start is None else start.model,
         total_steps=setting.total_steps,
         timer=clock,
     )
@@ -75,9 +83,13 @@ def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) ->
             writer=writer,
             setting=setting,
             algorithm=algorithm,
+            source=source,
             train=training,
             suites=suites,
             sampler=LocalSampler(loaded, decode_rows=setting.machine.decode_rows),
+            start_sampler=None if start is None else LocalSampler(start, decode_rows=setting.machine.decode_rows),
+            reward_models=reward_models,
+            tokenizer=loaded.tokenizer,
             learner=learner,
             clock=clock,
             stop=stop,
@@ -85,6 +97,29 @@ def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) ->
         )
         finish(session, loaded, report)
     clock.close()
+
+
+def make_source(algorithm: Algorithm, loaded: LoadedModel, setting: Setting) -> Source:
+    """Return where this algorithm's rows come from."""
+    if isinstance(algorithm, PolicyGradient):
+        return OnPolicy(algorithm)
+    if isinstance(algorithm.source, OwnPairs | OwnLabels | OwnRight):
+        return OwnData(algorithm)
+    return GivenData(algorithm, GivenRows.read(algorithm, loaded, setting.rollout))
+
+
+def load_reward_models(setting: Setting, device: torch.device) -> dict[str, ModelScorer]:
+    """Load every reward model that the setting names, by its path."""
+    specs = models_of(setting.reward) + (models_of(setting.steps) if setting.steps is not None else [])
+    tokens = setting.machine.micro_tokens
+    return {
+        path: _scorer(RewardScorer(load_reward_model(path, device=device), tokens), setting.task)
+        for path in dict.fromkeys(spec.path for spec in specs)
+    }
+
+
+def _scorer(score: RewardScorer, task: TaskSpec) -> ModelScorer:
+    return lambda rows: score([(task.messages(row.problem), row.text) for row in rows])
 
 
 def finish(session: Session, loaded: LoadedModel, report: Report) -> None:
@@ -113,7 +148,7 @@ def run_base(exp: Experiment, root: Path, report: Report) -> None:
     device = prepare_machine(setting.machine)
     loaded = load_model(setting.model, device=device)
     sampler = LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
-    suites = evaluation_questions(setting, loaded)
+    suites, models = evaluation_questions(setting, loaded), load_reward_models(setting, device)
     paths = ExperimentPaths(root)
     config = base_config(exp)
     writer = open_run(paths.base, run_facts(setting, suite_data(setting, suites), device, config), config)
@@ -127,6 +162,8 @@ def run_base(exp: Experiment, root: Path, report: Report) -> None:
                     results = evaluate(
                         sampler, asked.problems, asked.prompts, setting.eval[suite], setting.task.grader, exp.seeds[0],
                         rows_at_once=setting.machine.decode_rows, tick=_tick(report, stop, suite),
+                        reward=proxy(setting.reward, asked.problems, exp.seeds[0], models),
+                        divergence=lambda rollout: [0.0] * rollout.rows,
                     )  # fmt: skip
                     writer.write_eval(suite, 0, results)
                 timing = TimingRow(step=0, suite=suite, tokens=sum(r.tokens for r in results), **clock.take())
@@ -141,21 +178,6 @@ def run_base(exp: Experiment, root: Path, report: Report) -> None:
             writer.failed(error)
             raise
     clock.close()
-
-
-def prepare_machine(machine: MachineSpec) -> torch.device:
-    """Choose the device and the thread count. Raises ConfigError for a device that is not there."""
-    if machine.threads is not None:
-        torch.set_num_threads(machine.threads)
-    name = machine.device
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(name)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(
-            f'machine.device = \'{machine.device}\', but PyTorch sees no CUDA device: use "auto" or "cpu"'
-        )
-    return device
 
 
 def open_run(paths: RunPaths, facts: RunFacts, config: dict[str, Any]) -> RunWriter:
@@ -253,7 +275,8 @@ def evaluate_model(exp: Experiment, suites: list[str], out: Path | None, say: Ca
     for name in suites:
         if name not in setting.eval:
             raise ConfigError(f"no suite '{name}' in this experiment{nearest(name, setting.eval)}")
-    loaded = load_model(setting.model, device=prepare_machine(setting.machine))
+    device = prepare_machine(setting.machine)
+    loaded, models = load_model(setting.model, device=device), load_reward_models(setting, device)
     sampler = LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
     for suite, asked in evaluation_questions(setting, loaded).items():
         if suites and suite not in suites:
@@ -261,6 +284,7 @@ def evaluate_model(exp: Experiment, suites: list[str], out: Path | None, say: Ca
         rows = evaluate(
             sampler, asked.problems, asked.prompts, setting.eval[suite], setting.task.grader, exp.seeds[0],
             rows_at_once=setting.machine.decode_rows,
+            reward=proxy(setting.reward, asked.problems, exp.seeds[0], models),
         )  # fmt: skip
         scores = [r.score for r in rows if r.score is not None]
         share = {name: sum(getattr(r, name) for r in rows) / len(rows) for name in ("truncated", "format", "tokens")}
