@@ -17,7 +17,8 @@ UNMEASURED = {
         "that train.",
         "Rejected rows (`rollout_rs`): verl takes them out of the mask and so out of the token count; Paribus' "
         "corrections give weight 0 and leave the denominators alone.",
-        "GSPO: verl holds a row's log-ratio below 10, Paribus within +-20: below a ratio of e^10 neither acts.",
+        "GSPO: verl holds a row's log-ratio below 10, the paper's entry within +-20 (`verl_gspo` within +-10): below a "
+        "ratio of e^10 neither acts.",
         "`grpo_vectorized` and `rloo_vectorized` compute in float32, so the plain estimators are compared.",
         "DPPO: verl's loss is -A r lp with r detached, Paribus' is -A r: the gradients are equal, the values are not "
         "and are left out above.",

@@ -6,8 +6,9 @@ from typing import Any
 
 from case import Case
 
+from paribus.algorithms import CATALOG
 from paribus.algorithms.bradley_terry import BradleyTerry
-from paribus.algorithms.preference import Dpo, Hinge, Ipo, Orpo, SimPo
+from paribus.algorithms.preference import Dpo, Hinge, Ipo, SimPo
 from paribus.algorithms.unpaired import Kto, Sft
 
 
@@ -22,7 +23,7 @@ ORPO, REWARD = "ORPOTrainer.get_batch_loss_metrics", "RewardTrainer.compute_loss
 SIMPO: dict[str, Any] = {"loss_type": "simpo", "beta": 2.0, "simpo_gamma": 1.0}
 
 TABLE = [
-    _trl("dpo", Dpo(beta=0.1), f"{DPO}, sigmoid", "dpo", beta=0.1),
+    _trl("dpo by default", CATALOG["trl_dpo"].objective, f"{DPO}, sigmoid", "dpo"),
     _trl(
         "robust dpo",
         Dpo(beta=0.1, label_smoothing=0.2, robust=True),
@@ -42,7 +43,7 @@ TABLE = [
         label_smoothing=0.2,
         cpo_alpha=0.0,
     ),
-    _trl("ipo over means", Ipo(beta=0.1, over="mean"), f"{DPO}, ipo", "dpo", beta=0.1, loss_type=["ipo"]),
+    _trl("ipo by default: means", CATALOG["trl_ipo"].objective, f"{DPO}, ipo", "dpo", loss_type=["ipo"]),
     _trl("hinge", Hinge(beta=0.1), f"{DPO}, hinge", "dpo", beta=0.1, loss_type=["hinge"]),
     _trl(
         "kto",
@@ -52,16 +53,15 @@ TABLE = [
         beta=0.1,
         undesirable_weight=1.3,
     ),
-    _trl("orpo, equal lengths", Orpo(coef=0.1), ORPO, "orpo", "pairs_equal", beta=0.1),
+    _trl("orpo by default, equal lengths", CATALOG["trl_orpo"].objective, ORPO, "orpo", "pairs_equal"),
     _trl("simpo", SimPo(beta=2.0, gamma=1.0), f"{CPO}, simpo", "cpo", **SIMPO, cpo_alpha=0.0),
     _trl(
-        "simpo with likelihood, equal lengths",
-        SimPo(beta=2.0, gamma=1.0, nll=0.5),
+        "simpo by default: with likelihood, equal lengths",
+        CATALOG["trl_simpo"].objective,
         f"{CPO}, simpo",
         "cpo",
         "pairs_equal",
-        **SIMPO,
-        cpo_alpha=0.5,
+        loss_type="simpo",
     ),
     _trl("sft on the chosen", Sft(), f"{DPO}, sft", "dpo", loss_type=["sft"]),
     _trl("reward model", BradleyTerry(centre=0.01), REWARD, "reward", center_rewards_coefficient=0.01),
@@ -76,21 +76,19 @@ TABLE = [
         differs="the paper's gap is one of sums; TRL takes means per token (Paribus' over = \"mean\")",
     ),
     _trl(
-        "orpo",
-        Orpo(coef=0.1),
+        "orpo by default",
+        CATALOG["trl_orpo"].objective,
         ORPO,
         "orpo",
-        beta=0.1,
         differs="TRL's likelihood term is a mean over all chosen tokens of a micro-batch, so that long answers weigh "
         "more and the micro-batch size matters; the paper's, and Paribus', is per answer",
     ),
     _trl(
-        "simpo with likelihood",
-        SimPo(beta=2.0, gamma=1.0, nll=0.5),
+        "simpo by default: with likelihood",
+        CATALOG["trl_simpo"].objective,
         f"{CPO}, simpo",
         "cpo",
-        **SIMPO,
-        cpo_alpha=0.5,
+        loss_type="simpo",
         differs="as for orpo: TRL averages the likelihood over tokens, Paribus over answers",
     ),
 ]

@@ -12,18 +12,13 @@ from paribus.algorithms import (
     Cispo,
     Clip,
     Constant,
-    Gmpo,
     GroupMean,
     GroupMeanBatchStd,
     GroupZScore,
     Kl,
-    KlInReward,
     MaskedSequence,
     MaskedToken,
-    OutcomeAtEnd,
     PolicyGradient,
-    Sapo,
-    SequenceMeanTokenMean,
     SequenceRatio,
     SoftOverlong,
     TokenMean,
@@ -46,6 +41,7 @@ def _trl(name: str, method: PolicyGradient, differs: str = "", kind: str = "grpo
 
 
 TABLE = [
+    _trl("grpo by default", CATALOG["trl_grpo"], loss_type="dapo"),
     _trl("grpo", replace(BASE, kl=FREE_K3), loss_type="grpo", **BETA),
     _trl(
         "grpo, two-sided clip", replace(BASE, surrogate=Clip(low=0.2, high=0.2, dual=3.0)), loss_type="grpo", delta=3.0
@@ -69,13 +65,15 @@ TABLE = [
         scale_rewards="none",
         max_completion_length=HORIZON,
     ),
+    _trl("dr_grpo, loss_type alone", CATALOG["trl_dr_grpo"], loss_type="dr_grpo", max_completion_length=HORIZON),
     _trl(
         "lite_ppo: std of the batch, token mean",
         replace(BASE, advantage=GroupMeanBatchStd(eps=1e-4), aggregate=TokenMean()),
         loss_type="dapo",
         scale_rewards="batch",
     ),
-    _trl("bnpo: token mean", replace(BASE, aggregate=TokenMean()), loss_type="bnpo"),
+    _trl("bnpo: token mean", CATALOG["trl_bnpo"], loss_type="bnpo"),
+    _trl("gspo, level alone", CATALOG["trl_gspo"], loss_type="dapo", importance_sampling_level="sequence"),
     _trl(
         "gspo",
         replace(BASE, ratio=SequenceRatio(normalise=True, clamp=None), surrogate=Clip(low=3e-4, high=4e-4)),
@@ -86,12 +84,12 @@ TABLE = [
     ),
     _trl(
         "cispo",
-        replace(BASE, surrogate=Cispo(low=None, high=1.5), aggregate=TokenMean()),
+        replace(CATALOG["trl_cispo"], surrogate=Cispo(low=None, high=1.5)),
         loss_type="cispo",
         epsilon_high=1.5,
     ),
-    _trl("sapo", replace(BASE, surrogate=Sapo(tau_pos=1.0, tau_neg=1.05)), loss_type="sapo"),
-    _trl("gmpo", replace(BASE, surrogate=Gmpo(low=0.4, high=0.4), kl=FREE_K3), kind="gmpo", **BETA),
+    _trl("sapo by default", CATALOG["trl_sapo"], loss_type="sapo"),
+    _trl("gmpo", replace(CATALOG["trl_gmpo"], kl=FREE_K3), kind="gmpo", **BETA),
     *(
         _trl(
             f"correction: {name}",
@@ -109,18 +107,12 @@ TABLE = [
         )
     ),
     Case(
-        "rloo: clipped row ratio",
+        "rloo by default: clipped row ratio",
         "trl",
         "even_whole",
-        replace(
-            CATALOG["rloo"],
-            ratio=SequenceRatio(normalise=False, clamp=None),
-            shaping=(OutcomeAtEnd(), KlInReward(coef=0.05, estimator="k1", ceiling=None)),
-            surrogate=Clip(low=0.2, high=0.2),
-            aggregate=SequenceMeanTokenMean(),
-        ),
+        CATALOG["trl_rloo"],
         "RLOOTrainer: _generate_and_score_completions, _compute_loss",
-        {"beta": 0.05},
+        {},
         "rloo",
     ),
     Case(

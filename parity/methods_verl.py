@@ -10,22 +10,14 @@ from inputs import HORIZON
 from paribus.algorithms import (
     CATALOG,
     AdaptiveKl,
-    BinaryKl,
-    BinaryTv,
-    Cispo,
     Clip,
-    DivergenceMask,
-    Gmpo,
-    GroupMean,
     Kl,
     KlInReward,
     MaskedToken,
     OutcomeAtEnd,
     PolicyGradient,
-    Sapo,
     SequenceRatio,
     TokenMean,
-    TokenRatio,
     TruncatedSequence,
     TruncatedToken,
     Whiten,
@@ -35,9 +27,9 @@ from paribus.part import replace
 
 GRPO, PPO, RLOO = CATALOG["grpo"], CATALOG["ppo"], CATALOG["rloo"]
 BARE = replace(GRPO, kl=None)
-DUAL = Clip(low=0.2, high=0.2, dual=3.0)
 
 NO_DUAL = 1e9  # verl has no switch for its dual clip: a bound that no ratio reaches
+DEFAULT = {"clip_ratio_c": 3.0}  # of actor.yaml; the others are ActorConfig's too
 ROWS = "seq-mean-token-mean"
 VERL_K3: dict[str, Any] = {"floor": -20.0, "ceiling": 20.0, "clamp": 10.0}
 K3_LOSS = {"use_kl_loss": True, "kl_loss_coef": 0.04, "kl_loss_type": "low_var_kl"}
@@ -68,10 +60,10 @@ TABLE = [
         {"loss_agg_mode": ROWS, **K3_LOSS},
     ),
     _verl(
-        "grpo, dual clip, token mean",
-        replace(BARE, surrogate=DUAL, aggregate=TokenMean()),
+        "grpo by default",
+        CATALOG["verl_grpo"],
         f"{GROUP}, vanilla",
-        {"clip_ratio_c": 3.0},
+        DEFAULT,
         data="far",
     ),
     _verl(
@@ -103,10 +95,19 @@ TABLE = [
         cliprange_value=0.2,
     ),
     _verl(
+        "ppo by default",
+        CATALOG["verl_ppo"],
+        "compute_gae_advantage_return, vanilla, compute_value_loss",
+        DEFAULT,
+        data="far",
+        estimator="gae",
+        cliprange_value=0.5,
+    ),
+    _verl(
         "ppo, dual clip, KL in the loss",
         replace(CATALOG["verl_05_ppo"], **{"kl.coef": 0.04, "advantage.gamma": 0.99}),
         "compute_gae_advantage_return, vanilla, kl_penalty, compute_value_loss",
-        {"clip_ratio_c": 3.0, **K3_LOSS},
+        {**DEFAULT, **K3_LOSS},
         data="far",
         estimator="gae",
         gamma=0.99,
@@ -141,6 +142,13 @@ TABLE = [
         kl_in_reward=0.03,
     ),
     _verl(
+        "rloo by default",
+        CATALOG["verl_rloo"],
+        "compute_rloo_outcome_advantage, vanilla",
+        DEFAULT,
+        estimator="rloo",
+    ),
+    _verl(
         "reinforce++",
         replace(
             BARE,
@@ -155,9 +163,10 @@ TABLE = [
         kl_in_reward=0.05,
     ),
     _verl(
-        "reinforce++ with baseline",
-        replace(BARE, advantage=GroupMean(), whiten=Whiten(), aggregate=TokenMean()),
+        "reinforce++ with baseline, by default",
+        CATALOG["verl_reinforce_pp_baseline"],
         "compute_reinforce_plus_plus_baseline_outcome_advantage, vanilla",
+        DEFAULT,
         estimator="reinforce_plus_plus_baseline",
     ),
     _verl(
@@ -174,28 +183,32 @@ TABLE = [
         f"{GROUP}, gspo",
         {"loss_mode": "gspo", "loss_agg_mode": ROWS, "clip_ratio_low": 3e-4, "clip_ratio_high": 4e-4},
     ),
-    _verl(
-        "cispo",
-        replace(BARE, surrogate=Cispo(low=0.8, high=1.2), aggregate=TokenMean()),
-        f"{GROUP}, cispo",
-        {"loss_mode": "cispo"},
+    *(
+        _verl(f"{name} by default", CATALOG[f"verl_{name}"], f"{GROUP}, {mode}", {**DEFAULT, "loss_mode": mode})
+        for name, mode in (("gspo", "gspo"), ("cispo", "cispo"), ("sapo", "sapo"), ("gmpo", "geo_mean"))
     ),
-    _verl("sapo", replace(BARE, surrogate=Sapo(tau_pos=1.0, tau_neg=1.05)), f"{GROUP}, sapo", {"loss_mode": "sapo"}),
     _verl(
         "gmpo",
-        replace(BARE, surrogate=Gmpo(low=0.4, high=0.4), ratio=TokenRatio(clamp=None)),
+        replace(CATALOG["verl_gmpo"], surrogate=CATALOG["gmpo"].surrogate),
         f"{GROUP}, geo_mean",
         {"loss_mode": "geo_mean", "clip_ratio_low": 0.4, "clip_ratio_high": 0.4},
     ),
     *(
         _verl(
-            f"dppo, binary {kind}",
-            replace(BARE, surrogate=DivergenceMask(divergence=part, delta=delta, cap=20.0), aggregate=TokenMean()),
+            f"dppo, binary {kind}, by default",
+            CATALOG[f"verl_dppo_{kind}"],
             f"{GROUP}, dppo_{kind}",
-            {"loss_mode": f"dppo_{kind}", "clip_ratio_low": delta, "clip_ratio_high": delta, "clip_ratio_c": 20.0},
+            {**DEFAULT, "loss_mode": f"dppo_{kind}"},
             skip=("loss",),
         )
-        for kind, part, delta in (("tv", BinaryTv(), 0.15), ("kl", BinaryKl(), 0.05))
+        for kind in ("tv", "kl")
+    ),
+    _verl(
+        "dppo, binary kl",
+        replace(CATALOG["dppo_kl"], advantage=GRPO.advantage, old="learner", aggregate=TokenMean()),
+        f"{GROUP}, dppo_kl",
+        {"loss_mode": "dppo_kl", "clip_ratio_low": 0.05, "clip_ratio_high": 0.05, "clip_ratio_c": 5.0},
+        skip=("loss",),
     ),
     *(
         _verl(

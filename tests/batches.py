@@ -9,11 +9,15 @@ import torch
 from torch import Tensor
 
 from paribus.algorithms import CATALOG, PolicyGradient
+from paribus.algorithms.pages import held_as
 from paribus.algorithms.surrogate import Move, TokenRatio
 from paribus.batch import Batch, Rollout
 from paribus.types import Stop
 
-ONLINE = {name: entry for name, entry in CATALOG.items() if isinstance(entry, PolicyGradient)}
+# without the flavours that differ from an entry before them in numbers only
+ONLINE = {
+    name: entry for name, entry in CATALOG.items() if isinstance(entry, PolicyGradient) and held_as(entry) == name
+}
 
 
 def rollout_of(mask: Tensor, group: Tensor, stop: Sequence[Stop] | None = None, **more: Any) -> Rollout:

@@ -216,13 +216,15 @@ def test_an_update_with_nothing_to_train_is_zero(algorithm, make_batch):
 )
 @methods
 def test_at_ratio_one_every_surrogate_has_the_plain_policy_gradient(algorithm, aggregate, make_batch):
-    if isinstance(algorithm.surrogate, Gmpo) and not isinstance(aggregate, SequenceMeanTokenMean):
-        pytest.skip("refused: GMPO is one number for a row")
+    product = isinstance(algorithm.ratio, SequenceRatio) and not algorithm.ratio.normalise
+    if (product or isinstance(algorithm.surrogate, Gmpo)) and not isinstance(aggregate, SequenceMeanTokenMean):
+        pytest.skip("refused: GMPO and a product of ratios are one number for a row")
     algorithm = replace(algorithm, kl=None, entropy=0.0, aggregate=aggregate)
     batch, _ = draw(3, make_batch, algorithm)
     signal, _ = algorithm.signal(batch, algorithm.memory())
     total = Totals.of(batch.mask, HORIZON, batch.score)
-    plain = replace(algorithm, surrogate=Reinforce(), ratio={"type": "token_ratio"})
+    summed = {"aggregate": SequenceMeanTokenSum()} if product else {}  # each token moves the whole product
+    plain = replace(algorithm, surrogate=Reinforce(), ratio={"type": "token_ratio"}, **summed)
     found = []
     for method in (algorithm, plain):
         logp = batch.old_logp.clone().requires_grad_()

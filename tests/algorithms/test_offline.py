@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paribus.algorithms import CATALOG, Dpo, Ipo, Need, Offline, OwnPairs, OwnRight, PairFile, SimPo
+from paribus.algorithms.pages import held_as
 from paribus.batch import Role, Scores, Signal, Totals, merge_stats, select, trim
 from paribus.errors import ConfigError
 from paribus.part import replace
 from preferences import HORIZON, draw, loss_of, pair_of
 
-OFFLINE = {name: entry for name, entry in CATALOG.items() if isinstance(entry, Offline)}
+OFFLINE = {name: entry for name, entry in CATALOG.items() if isinstance(entry, Offline) and held_as(entry) == name}
 METHODS = {
     **OFFLINE,
     "dpop": replace(OFFLINE["dpo"], name="dpop", objective=Dpo(beta=0.3, anchor=5.0)),

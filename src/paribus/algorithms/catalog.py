@@ -18,6 +18,7 @@ from paribus.algorithms.advantage import (
     LeaveOneOut,
 )
 from paribus.algorithms.aggregate import Constant, SequenceMeanTokenMean, SequenceMeanTokenSum, TokenMean
+from paribus.algorithms.catalog_flavours import FLAVOURS
 from paribus.algorithms.catalog_offline import OFFLINE
 from paribus.algorithms.correction import MaskedSequence, MaskedToken, TruncatedToken
 from paribus.algorithms.critic import Critic
@@ -269,6 +270,7 @@ _ENTRIES: tuple[Algorithm, ...] = (
     VERL_05_PPO,
     VERL_05_GRPO,
     *OFFLINE,
+    *FLAVOURS,
 )
 CATALOG: dict[str, Algorithm] = {entry.name: entry for entry in _ENTRIES}
 

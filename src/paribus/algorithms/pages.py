@@ -14,7 +14,7 @@ from paribus.algorithms.catalog import CATALOG, Algorithm
 from paribus.algorithms.show import cell_text, differences, part_text
 from paribus.algorithms.slot import Need, Slot
 from paribus.algorithms.spec import PolicyGradient
-from paribus.part import NONE, Part, dump
+from paribus.part import NONE, Part, dump, flatten
 
 IDENTITY = ("kind", "name", "paper")  # fields of an entry that an arm takes over by naming it
 KINDS = {"policy_gradient": "online", "offline": "offline"}
@@ -64,9 +64,24 @@ def pages(catalog: Mapping[str, Algorithm], cards: Mapping[str, Card]) -> dict[s
     return {"README.md": _index(catalog, cards), **out}
 
 
+def held_as(algorithm: Algorithm) -> str:
+    """Return the entry under whose id the laws hold this one: for a flavour the first that is the same up to numbers.
+
+    What a law could depend on are Parts, switches and what is left out; a number, or a bound in the place of none, it
+    cannot.
+    """
+    if not CARDS[algorithm.name].flavour_of:
+        return algorithm.name
+    return next(name for name, entry in CATALOG.items() if _built(entry) == _built(algorithm))
+
+
 def held_by(algorithm: Algorithm) -> dict[str, str]:
     """Return the files under `tests/` that hold an entry, and what each of them is about."""
-    out = {file: f"id `{algorithm.name}`: {what}" for file, what in EVERY[algorithm.kind].items()}
+    name = held_as(algorithm)
+    same = "" if name == algorithm.name else " (the same up to its numbers)"
+    out = {file: f"id `{name}`{same}: {what}" for file, what in EVERY[algorithm.kind].items()}
+    if CARDS[algorithm.name].flavour_of:
+        out["algorithms/test_flavours.py"] = "the slots in which it differs from the entry of its paper"
     parts: dict[str, list[str]] = {}
     for part in _parts(algorithm.slots.values()):
         module = type(part).__module__.rpartition(".")[2]
@@ -94,6 +109,12 @@ def write(folder: Path) -> None:
             path.unlink()
     for name, text in found.items():
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def _built(algorithm: Algorithm) -> dict[str, bool | str]:
+    """The types of an entry's Parts, by slot, and their switches."""
+    fields = {name: value for name, value in dump(algorithm).items() if name not in IDENTITY}
+    return {path: value for path, value in flatten(fields).items() if isinstance(value, bool | str)}
 
 
 def _parts(slots: Iterable[Slot]) -> list[Slot]:

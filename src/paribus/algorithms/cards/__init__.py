@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paribus.algorithms.cards import credit, grpo, offline, ppo, ratio, reinforce, rollout, trust, verl
+from paribus.algorithms.cards import credit, flavours, grpo, offline, ppo, ratio, reinforce, rollout, trust, verl
 from paribus.algorithms.cards.card import Card
 
 CARDS: Mapping[str, Card] = {
@@ -20,6 +20,7 @@ CARDS: Mapping[str, Card] = {
     **rollout.CARDS,
     **verl.CARDS,
     **offline.CARDS,
+    **flavours.CARDS,
 }
 
 __all__ = ["CARDS", "Card"]
