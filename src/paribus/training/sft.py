@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,22 +15,28 @@ from paribus.engines.local import LocalSampler
 from paribus.engines.optim import Optimizer, lr_scale
 from paribus.engines.protocols import SamplingPlan
 from paribus.engines.scoring import plainly_before, token_scores
-from paribus.errors import ConfigError, RunError
 from paribus.models import chat, hf, tiny
+from paribus.models.packing import pack
 from paribus.part import Part, dump, load, read_toml
 from paribus.settings import MachineSpec, ModelSpec, OptimSpec
-from paribus.store import checkpoint, files
+from paribus.store import files
 from paribus.store.provenance import package_versions, value_hash
 from paribus.tasks.base import Split
 from paribus.tasks.grading import Item
 from paribus.tasks.stories import Mistakes, Stories
+from paribus.training.common import (
+    CHECKPOINTS,
+    Plan,
+    Progress,
+    Step,
+    finished,
+    refuse_inner_loop,
+    rows_of_step,
+    train,
+)
 from paribus.types import Key, Problem, Prompt, Stop
 
 RECIPE = "recipe.json"
-CHECKPOINTS = "checkpoints"
-HEARTBEAT = 10.0  # seconds between progress lines
-
-Progress = Callable[[str], None]
 
 
 class Measure(Part):
@@ -60,8 +64,7 @@ class SftSpec(Part):
 
     @model_validator(mode="after")
     def _no_loop_around_a_step(self) -> SftSpec:
-        if self.optim.epochs != 1 or self.optim.minibatch_prompts is not None:
-            raise ValueError("optim.epochs and optim.minibatch_prompts mean nothing here: set steps and rows")
+        refuse_inner_loop(self.optim, "steps and rows")
         return self
 
 
@@ -70,13 +73,6 @@ class Example(NamedTuple):
 
     ids: tuple[int, ...]
     start: int
-
-
-class Step(NamedTuple):
-    """What one update reports: the mean loss of its response tokens, and the gradient norm before clipping."""
-
-    loss: float
-    norm: float
 
 
 def make_example(tokenizer: Any, messages: chat.Messages, answer: str) -> Example:
@@ -97,27 +93,6 @@ def collate(examples: Sequence[Example], pad_id: int) -> tuple[torch.Tensor, tor
     tokens = torch.tensor([[*e.ids, *[pad_id] * (width - len(e.ids))] for e in examples])
     mask = torch.tensor([[e.start <= t < len(e.ids) for t in range(width)] for e in examples])
     return tokens, mask
-
-
-def micro_batches(examples: Sequence[Example], budget: int) -> Iterator[list[int]]:
-    """Cut the rows into forwards of at most `budget` padded tokens (a longer row goes alone), longest first."""
-    order = sorted(range(len(examples)), key=lambda i: (-len(examples[i].ids), i))
-    while order:
-        size = max(1, budget // len(examples[order[0]].ids))
-        yield order[:size]
-        order = order[size:]
-
-
-def rows_of_step(problems: int, rows: int, seed: int, step: int) -> list[tuple[int, int]]:
-    """Return (epoch, problem index) of each row of a step: epoch after epoch, each a fresh permutation."""
-    places = (divmod(step * rows + i, problems) for i in range(rows))
-    return [(epoch, _permutation(problems, seed, epoch)[place]) for epoch, place in places]
-
-
-@functools.lru_cache(maxsize=2)
-def _permutation(problems: int, seed: int, epoch: int) -> list[int]:
-    rng = np.random.Generator(np.random.Philox(Key(seed, "order", epoch).hash()))
-    return rng.permutation(problems).tolist()
 
 
 class Trainer:
@@ -145,7 +120,7 @@ class Trainer:
         examples = self.examples(step)
         total = sum(len(e.ids) - e.start for e in examples)
         loss = 0.0
-        for places in micro_batches(examples, self.spec.machine.micro_tokens):
+        for places in pack([(1, len(e.ids)) for e in examples], self.spec.machine.micro_tokens):
             tokens, mask = collate([examples[i] for i in places], self.tokenizer.pad_token_id)
             hidden = plainly_before(self.model.base_model, tokens, mask)
             logp, _ = token_scores(hidden, self.model.lm_head, tokens[mask], 1.0, "none")
@@ -173,13 +148,14 @@ def run(path: str | Path, out: Path, *, progress: Progress) -> Path:
     """
     spec = load(SftSpec, read_toml(path), where=str(path))
     identity = value_hash(dump(spec))
-    if _finished(out, identity):
+    if finished(out, RECIPE, identity):
         progress(f"{out}: made by this very recipe already; nothing to do")
         return out
     if spec.machine.threads is not None:
         torch.set_num_threads(spec.machine.threads)
     trainer = Trainer(spec)
-    loss = _train(trainer, out / CHECKPOINTS, identity, progress)
+    plan = Plan(spec.name, identity, spec.steps, spec.save_every)
+    loss = train(trainer, plan, out / CHECKPOINTS, progress).loss
     measured = measure(trainer, progress)
     record = {
         "identity": identity,
@@ -197,43 +173,6 @@ def run(path: str | Path, out: Path, *, progress: Progress) -> Path:
     files.replace_folder(out, write)  # the checkpoints go with the folder's former content
     progress(f"{spec.name}: " + ", ".join(f"{name} {value}" for name, value in measured.items()))
     return out
-
-
-def _finished(out: Path, identity: str) -> bool:
-    """Say whether `out` is this recipe's finished work; refuse a folder that holds anything but its checkpoints."""
-    if (out / RECIPE).is_file() and files.read_json(out / RECIPE).get("identity") == identity:
-        return True
-    if out.is_dir() and any(p.name != CHECKPOINTS for p in out.iterdir()):
-        raise ConfigError(f"{out}: holds something else already; give another folder with --out, or remove it")
-    return False
-
-
-def _train(trainer: Trainer, folder: Path, identity: str, progress: Progress) -> float:
-    """Take the steps that are left; return the last step's loss."""
-    spec = trainer.spec
-    found = checkpoint.latest_good(folder)
-    for warning in found.warnings:
-        progress(warning)
-    loss = float("nan")
-    if found.path is not None:
-        if found.state["identity"] != identity:
-            raise ConfigError(f"{folder}: checkpoints of another recipe; give another folder with --out, or remove it")
-        trainer.restore(found.path)
-        loss = found.state["loss"]
-        progress(f"{spec.name}: resuming after step {found.step}")
-    begun = spoken = time.perf_counter()
-    for step in range(found.step, spec.steps):
-        loss, norm = trainer.step(step)
-        done, now = step + 1, time.perf_counter()
-        if not np.isfinite(norm):
-            raise RunError(f"step {done}: the gradient is not finite (loss {loss}): lower optim.lr")
-        if now - spoken >= HEARTBEAT or done == spec.steps:
-            left = (now - begun) / (done - found.step) * (spec.steps - done)
-            progress(f"{spec.name}: step {done}/{spec.steps}  loss {loss:.3f}  left about {left:.0f} s")
-            spoken = now
-        if done % spec.save_every == 0 or done == spec.steps:
-            checkpoint.commit(folder, done, 2, trainer.save, {"identity": identity, "loss": loss})
-    return loss
 
 
 def measure(trainer: Trainer, progress: Progress) -> dict[str, float | int | str]:
