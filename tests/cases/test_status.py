@@ -17,7 +17,6 @@ NOT_BUILT = {"several ranks"}
 # Families b to f: methods and measures of later versions.
 LATER = NOT_BUILT | {
     "pass@k and maj@k",
-    "reward models",
     "several answers per problem in the statistics",
 }
 
