@@ -1,4 +1,4 @@
-"""The table of docs/catalogue-runs.md: python experiments/catalogue/table.py RUNS/EXPERIMENT... > docs/catalogue-runs.md"""
+"""The table of docs/catalogue-runs.md: `python experiments/catalogue/table.py RUNS/EXPERIMENT ... > docs/...`."""
 
 from __future__ import annotations
 
