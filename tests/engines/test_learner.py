@@ -1,104 +1,22 @@
-"""The learner: one update whatever its micro-batches, update counts, warm-up, clips, bfloat16, bit-exact restore."""
+"""The learner: one update whatever its micro-batches, update counts, warm-up, clips, bfloat16."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from paribus.batch import Batch, Loss, Mean, Rollout, Scores, Signal, Totals, select
+from learners import KEY, CriticPart, TokenMeanObjective, graded, make, moved, roll, weights
+from paribus.batch import Batch, Loss, Mean, Scores, Signal, Totals, select
 from paribus.engines.learner import TorchLearner
-from paribus.engines.local import LocalSampler
-from paribus.engines.protocols import SamplingPlan
-from paribus.errors import CheckpointError, ConfigError
 from paribus.models.hf import frozen
 from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
 from paribus.tensors import keep
 from paribus.types import Key
-from toymodels import FAMILIES, gpt2, llama, loaded, prompts
-
-KEY = Key(3, "shuffle", step=0)
-
-
-@dataclass(frozen=True)
-class CriticPart:
-    lr: float = 1e-2
-    shared: bool = False
-    warmup: int = 0
-    head_std: float | None = 0.1
-
-
-@dataclass(frozen=True)
-class TokenMeanObjective:
-    """Importance-weighted policy gradient and squared value error, both means over the update's tokens."""
-
-    critic: CriticPart | None = None
-    entropy: float = 0.0
-    topk: int = 0
-
-    def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
-        value, stats = torch.zeros(()), {}
-        if scores.logp is not None:
-            assert batch.old_logp is not None and scores.entropy is not None
-            ratio = torch.exp(keep(scores.logp - batch.old_logp, batch.mask))
-            value = value - keep(ratio * signal.advantage, batch.mask).sum() / total.tokens
-            value = value - self.entropy * keep(scores.entropy, batch.mask).sum() / total.tokens
-            stats["tokens"] = Mean(float(batch.mask.sum()), 1.0)
-        if scores.values is not None:
-            assert signal.target is not None
-            error = keep(scores.values - signal.target, batch.mask)
-            value = value + 0.5 * error.square().sum() / total.tokens
-            stats["value_tokens"] = Mean(float(batch.mask.sum()), 1.0)
-        return Loss(value, stats)
-
-
-def make(model: Any, critic: CriticPart | None = None, *, micro: int = 10_000, **optim: Any) -> TorchLearner:
-    return TorchLearner(
-        loaded(model),
-        optim=OptimSpec(**({"lr": 1e-2} | optim)),
-        rollout=RolloutSpec(prompts_per_step=5, samples_per_prompt=3, max_response=12),
-        machine=MachineSpec(micro_tokens=micro),
-        key=Key(3, "critic"),
-        critic=critic,
-        total_steps=20,
-    )
-
-
-def roll(model: Any, step: int = 0) -> Rollout:
-    plan = SamplingPlan(samples=3, max_tokens=12)
-    return LocalSampler(loaded(model)).sample(prompts([3, 9, 1, 7, 7]), plan, Key(7, "sample", step=step))
-
-
-def graded(rollout: Rollout, learner: TorchLearner) -> tuple[Batch, Signal]:
-    """A batch with row 4 unscored (masked as a whole), and junk outside the mask."""
-    mask = rollout.mask.clone()
-    mask[4] = False
-    torch.manual_seed(5)
-    advantage, target = torch.randn(mask.shape), torch.randn(mask.shape)
-    old = torch.where(mask, learner.logp(rollout), torch.nan)
-    junk = torch.where(rollout.mask | (torch.arange(mask.shape[1]) < rollout.length[:, None]), rollout.tokens, 55)
-    batch = Batch(
-        rollout=replace(rollout, tokens=junk),
-        score=torch.zeros(rollout.rows),
-        reward=torch.zeros(mask.shape),
-        mask=mask,
-        old_logp=old,
-    )
-    return batch, Signal(torch.where(mask, advantage, torch.nan), torch.where(mask, target, torch.nan))
-
-
-def weights(learner: TorchLearner) -> list[torch.Tensor]:
-    critic = [] if learner.critic is None else list(learner.critic.parameters())
-    return [p.detach().clone() for p in [*learner.model.parameters(), *critic]]
-
-
-def moved(learner: TorchLearner, before: list[torch.Tensor]) -> list[bool]:
-    return [not torch.equal(a, b) for a, b in zip(weights(learner), before, strict=True)]
+from toymodels import FAMILIES, gpt2, llama, loaded
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -414,95 +332,3 @@ def test_bfloat16_scores_in_float32_and_trains_through_a_master_copy() -> None:
     travelled = max(float((learner.policy_optimizer.master[n] - p).detach().abs().max()) for n, p in master.items())
     assert travelled == pytest.approx(30 * 1e-5, rel=0.2)
     assert any(moved(learner, start)) and all(p.dtype == torch.bfloat16 for p in model.parameters())
-
-
-@pytest.mark.parametrize("critic", [None, CriticPart(), CriticPart(shared=True)], ids=["none", "own", "shared"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_restore_is_bit_exact(critic: CriticPart | None, dtype: torch.dtype, tmp_path: Path) -> None:
-    """Updates after a restore are those of the uninterrupted run, to the bit (d02, d03): no state lies elsewhere."""
-
-    def step(learner: TorchLearner, k: int) -> None:
-        batch, signal = graded(roll(learner.model, k), learner)
-        learner.update(batch, signal, TokenMeanObjective(critic), Key(3, "shuffle", step=k))
-
-    options: dict[str, Any] = {"epochs": 2, "minibatch_prompts": 2}
-    straight = make(llama().to(dtype), critic, **options)
-    for k in range(2):
-        step(straight, k)
-    straight.save(tmp_path)
-    for k in range(2, 4):
-        step(straight, k)
-    torch.manual_seed(999)
-    resumed = make(llama().to(dtype), critic, **options)
-    resumed.restore(tmp_path)
-    for k in range(2, 4):
-        step(resumed, k)
-    assert not any(moved(resumed, weights(straight)))
-    assert {f.suffix for f in tmp_path.iterdir()} == {".safetensors", ".json"}
-
-
-def test_a_shared_module_is_restored_in_place(tmp_path: Path) -> None:
-    """The sampler decodes with the restored weights, since they are copied into the module it shares."""
-    trained = make(llama(1))
-    trained.save(tmp_path)
-    model = llama(0)
-    sampler = LocalSampler(loaded(model))
-    make(model).restore(tmp_path)
-    rollout = sampler.sample(prompts([4]), SamplingPlan(samples=2, max_tokens=8), Key(0, "sample"))
-    assert (trained.logp(rollout) - rollout.sampled_logp).abs().max() < 1e-4
-
-
-def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
-    critic = CriticPart()
-    learner = make(llama(), critic)
-    batch, signal = graded(roll(learner.model), learner)
-    learner.update(batch, signal, TokenMeanObjective(critic), KEY)
-    learner.save(tmp_path)
-    files = sorted(f.name for f in tmp_path.iterdir())
-    assert len(files) == 5
-    for name in files:
-        file = tmp_path / name
-        whole = file.read_bytes()
-        for damaged in (whole[: len(whole) // 2], b""):
-            file.write_bytes(damaged)
-            with pytest.raises(CheckpointError, match=name):
-                make(llama(), critic).restore(tmp_path)
-        file.unlink()
-        with pytest.raises(CheckpointError, match=name):
-            make(llama(), critic).restore(tmp_path)
-        file.write_bytes(whole)
-    make(llama(), critic).restore(tmp_path)
-    with pytest.raises(CheckpointError, match=r"policy.safetensors: 'model.embed_tokens.weight' is \(61, 32\)"):
-        make(llama(hidden_size=16), critic).restore(tmp_path)
-    with pytest.raises(CheckpointError, match=r"policy.safetensors: lacks 'model.layers.2"):
-        make(llama(num_hidden_layers=3), critic).restore(tmp_path)
-
-
-def test_a_missing_value_head_is_an_error(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    make(llama(), CriticPart()).save(tmp_path)
-    tensors = load_file(tmp_path / "critic.safetensors")
-    del tensors["head.weight"]
-    save_file(tensors, tmp_path / "critic.safetensors")
-    with pytest.raises(CheckpointError, match=r"critic.safetensors: lacks 'head.weight'"):
-        make(llama(), CriticPart()).restore(tmp_path)
-
-
-def test_another_format_is_refused(tmp_path: Path) -> None:
-    learner = make(llama())
-    learner.save(tmp_path)
-    (tmp_path / "learner.json").write_text(json.dumps({"format": 99, "nonfinite_streak": 0}))
-    with pytest.raises(CheckpointError, match="format 1"):
-        learner.restore(tmp_path)
-
-
-def test_a_schedule_needs_its_end() -> None:
-    with pytest.raises(ConfigError, match=r"budget\.steps"):
-        TorchLearner(
-            loaded(llama()),
-            optim=OptimSpec(lr=1e-3, schedule="linear"),
-            rollout=RolloutSpec(prompts_per_step=1, samples_per_prompt=1, max_response=4),
-            machine=MachineSpec(),
-            key=Key(0, "critic"),
-        )
