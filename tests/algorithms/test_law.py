@@ -56,7 +56,7 @@ METHODS = {
 }
 JUNK = [3.0, float("nan"), float("inf"), -float("inf"), 1e30]
 cases = given(seed=st.integers(0, 2**31), junk=st.sampled_from(JUNK))
-quick = settings(max_examples=5, deadline=None)
+quick = settings(max_examples=8, deadline=None)
 methods = pytest.mark.parametrize("algorithm", METHODS.values(), ids=METHODS)
 
 
@@ -211,14 +211,27 @@ def test_an_update_with_nothing_to_train_is_zero(algorithm, make_batch):
     assert all(stat.value is None for stat in stats.values())
 
 
+def product_of_ratios(algorithm):
+    return isinstance(algorithm.ratio, SequenceRatio) and not algorithm.ratio.normalise
+
+
+def aggregations(algorithm):
+    """Those that the method may have: GMPO and a product of ratios are one number for a row, the others are refused."""
+    if product_of_ratios(algorithm) or isinstance(algorithm.surrogate, Gmpo):
+        return [SequenceMeanTokenMean()]
+    return [TokenMean(), SequenceMeanTokenMean(), SequenceMeanTokenSum(), Constant()]
+
+
 @pytest.mark.parametrize(
-    "aggregate", [TokenMean(), SequenceMeanTokenMean(), SequenceMeanTokenSum(), Constant()], ids=lambda a: a.type
+    ("algorithm", "aggregate"),
+    [
+        pytest.param(algorithm, aggregate, id=f"{name}-{aggregate.type}")
+        for name, algorithm in METHODS.items()
+        for aggregate in aggregations(algorithm)
+    ],
 )
-@methods
 def test_at_ratio_one_every_surrogate_has_the_plain_policy_gradient(algorithm, aggregate, make_batch):
-    product = isinstance(algorithm.ratio, SequenceRatio) and not algorithm.ratio.normalise
-    if (product or isinstance(algorithm.surrogate, Gmpo)) and not isinstance(aggregate, SequenceMeanTokenMean):
-        pytest.skip("refused: GMPO and a product of ratios are one number for a row")
+    product = product_of_ratios(algorithm)
     algorithm = replace(algorithm, kl=None, entropy=0.0, aggregate=aggregate)
     batch, _ = draw(3, make_batch, algorithm)
     signal, _ = algorithm.signal(batch, algorithm.memory())
@@ -236,10 +249,11 @@ def test_at_ratio_one_every_surrogate_has_the_plain_policy_gradient(algorithm, a
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-12)
 
 
-@methods
+BOUNDED = {name: method for name, method in METHODS.items() if not isinstance(method.surrogate, Reinforce)}
+
+
+@pytest.mark.parametrize("algorithm", BOUNDED.values(), ids=BOUNDED)
 def test_a_trust_region_that_acts_shows_in_the_stats(algorithm, make_batch):
-    if isinstance(algorithm.surrogate, Reinforce):
-        pytest.skip("no trust region")
     batch, scores = draw(5, make_batch, algorithm)
     far = scores._replace(logp=batch.old_logp + 8 * (scores.logp - batch.old_logp))
     if not algorithm.critic:

@@ -18,10 +18,19 @@ from paribus.algorithms.correction import GeometricMask, MaskedSequence, MaskedT
 from paribus.algorithms.critic import Critic
 from paribus.algorithms.divergence import BinaryKl, BinaryTv, TopkKl, TopkTv
 from paribus.algorithms.explore import NeighbourMix
-from paribus.algorithms.keep import All, DropUniform, Refill
+from paribus.algorithms.keep import All, DropUniform, Keep, Refill
 from paribus.algorithms.kl import Kl
 from paribus.algorithms.metrics import signal_stats
-from paribus.algorithms.offline import DemonstrationFile, LabelFile, Offline, OwnLabels, OwnPairs, OwnRight, PairFile
+from paribus.algorithms.offline import (
+    DemonstrationFile,
+    LabelFile,
+    Offline,
+    OwnLabels,
+    OwnPairs,
+    OwnRight,
+    OwnSource,
+    PairFile,
+)
 from paribus.algorithms.preference import Dpo, Hinge, Ipo, Orpo, SimPo
 from paribus.algorithms.returns import Gae, GreedyBaseline, ReturnToGo
 from paribus.algorithms.selection import TopEntropy
@@ -66,6 +75,7 @@ __all__ = [
     "GroupZScore",
     "Hinge",
     "Ipo",
+    "Keep",
     "Kl",
     "KlInReward",
     "Kto",
@@ -83,6 +93,7 @@ __all__ = [
     "OwnLabels",
     "OwnPairs",
     "OwnRight",
+    "OwnSource",
     "PairFile",
     "PolicyGradient",
     "PrefixBudget",

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from paribus import tensors
+from paribus.algorithms.keep import All
 from paribus.algorithms.metrics import mean
 from paribus.algorithms.preference import Dpo, Given, Hinge, Ipo, Orpo, Rows, SimPo
 from paribus.algorithms.slot import Memory, Need, Slot, required
@@ -122,8 +123,8 @@ class Offline(Part):
         return 0
 
     @property
-    def refills(self) -> int:
-        return 0
+    def keep(self) -> All:
+        return All()
 
     @property
     def explore(self) -> None:

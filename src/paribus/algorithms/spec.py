@@ -31,7 +31,7 @@ from paribus.lazy import torch
 from paribus.part import Part
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Float
     from torch import Tensor
 
 Surrogate = Annotated[
@@ -42,8 +42,8 @@ Surrogate = Annotated[
 class PolicyGradient(Part):
     """An online policy-gradient method.
 
-    The pipeline calls, once a step: `train_mask` and `shape` on the graded rollout, then `signal` on the whole batch;
-    the learner then calls `loss` on each micro-batch. Everything that could make two methods differ is a field.
+    The pipeline calls, once a step, `shape` on the graded rollout and then `signal`, both on the whole batch; the
+    learner then calls `loss` on each micro-batch. Everything that could make two methods differ is a field.
     `old` says whose log-probs the ratio divides by: recomputed by the learner, or as the sampler recorded them.
     `entropy` weighs a bonus for the policy's entropy, `imitation` the likelihood of right responses (VAPO, 2504.05118,
     section 4: mean over the tokens of rows whose score is above 0).
@@ -90,11 +90,6 @@ class PolicyGradient(Part):
     def topk(self) -> int:
         """How many of the old policy's likeliest tokens the loss looks at."""
         return self.surrogate.topk
-
-    @property
-    def refills(self) -> int:
-        """How often a step may draw further prompts in place of those that `keep` leaves out."""
-        return self.keep.rounds
 
     def describe(self, batch: Batch, signal: Signal) -> Stats:
         """What a step's scores, rewards and credit look like, before any update."""
@@ -204,16 +199,11 @@ class PolicyGradient(Part):
         """What `shape` and `signal` start from at the first step."""
         return {k: v for term in self._kl_terms for k, v in term.memory().items()}
 
-    def train_mask(
-        self, score: Float[Tensor, "B"], mask: Bool[Tensor, "B T"], group: Int[Tensor, "B"]
-    ) -> Bool[Tensor, "B T"]:
-        """The tokens that train: those sampled, less rows without a score and rows that `keep` leaves out."""
-        return mask & self.keep(score, group, torch.isfinite(score))[:, None]
-
     def shape(self, batch: Batch, horizon: int, memory: Memory) -> Batch:
         """Return the batch with the reward of each token, each term's sum over the row, and the mask that trains.
 
-        `horizon` is the response limit. Rows without a score get no reward at all.
+        `horizon` is the response limit. Rows without a score get no reward at all; they and the rows that `keep`
+        leaves out train nothing.
         """
         scored = torch.isfinite(batch.score)
         sampled = batch.rollout.mask
@@ -226,7 +216,7 @@ class PolicyGradient(Part):
             batch,
             reward=torch.stack(list(terms.values())).sum(0),
             parts={**batch.parts, **{name: term.sum(1) for name, term in terms.items()}},
-            mask=self.train_mask(batch.score, sampled, batch.group),
+            mask=sampled & self.keep(batch.score, batch.group, scored)[:, None],
         )
 
     def signal(self, batch: Batch, memory: Memory) -> tuple[Signal, Memory]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paribus import tensors
-from paribus.algorithms import Need
+from paribus.algorithms import Keep, Need
 from paribus.batch import Mean, Rollout, Stats, concat, select
 from paribus.engines.protocols import Sampler, SamplingPlan
 from paribus.lazy import torch
@@ -64,23 +63,23 @@ class _Round:
     def groups(self) -> int:
         return int(self.rollout.group.max()) + 1
 
-    def kept(self) -> list[int]:
-        """The groups whose scores differ, in the order in which they were asked."""
-        uniform = tensors.uniform_groups(self.score, self.rollout.group, torch.isfinite(self.score))
-        return list(dict.fromkeys(self.rollout.group[~uniform].tolist()))
+    def kept(self, keep: Keep) -> list[int]:
+        """The groups that would train, in the order in which they were asked."""
+        group = self.rollout.group
+        return list(dict.fromkeys(group[keep(self.score, group, torch.isfinite(self.score))].tolist()))
 
 
 def collect(run: Session, step: int, sampler: Sampler) -> Graded:
     """Return the rows of a step, sampled by `sampler` and judged."""
     rounds = [_draw(run, step, 0, sampler)]
     wanted = run.setting.rollout.prompts_per_step
-    refills = run.algorithm.refills
-    if not refills:
+    keep = run.algorithm.keep
+    if not keep.rounds:
         return _joined(rounds)
-    kept = [rounds[0].kept()]
-    while sum(map(len, kept)) < wanted and len(rounds) <= refills:
+    kept = [rounds[0].kept(keep)]
+    while sum(map(len, kept)) < wanted and len(rounds) <= keep.rounds:
         rounds.append(_draw(run, step, len(rounds), sampler))
-        kept.append(rounds[-1].kept())
+        kept.append(rounds[-1].kept(keep))
     stats: Stats = {
         "refills": Mean(len(rounds) - 1, 1),
         "kept_groups": Mean(sum(map(len, kept)), sum(part.groups for part in rounds)),

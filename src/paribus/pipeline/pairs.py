@@ -6,13 +6,13 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
-from paribus.algorithms import OwnLabels, OwnPairs, OwnRight
+from paribus.algorithms import OwnLabels, OwnPairs, OwnSource
 from paribus.batch import Batch, Mean, Role, Rollout, Stats, concat, select
 from paribus.lazy import torch
 from paribus.pipeline.collect import Graded
 
 
-def own_rows(source: OwnPairs | OwnLabels | OwnRight, graded: Graded) -> tuple[Batch, Stats]:
+def own_rows(source: OwnSource, graded: Graded) -> tuple[Batch, Stats]:
     """Return the rows that a step trains on, and how many there were of what was sampled."""
     if isinstance(source, OwnPairs):
         pairs = pair_rows(graded.rollout.group.tolist(), graded.score.tolist(), source.per_prompt, source.min_gap)

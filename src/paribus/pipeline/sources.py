@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from paribus.algorithms import Need, Offline, OwnLabels, OwnPairs, OwnRight, PolicyGradient
+from paribus.algorithms import Need, Offline, OwnSource, PolicyGradient
 from paribus.batch import Batch, Moments, Stats
 from paribus.lazy import torch
 from paribus.pipeline.collect import Graded, collect
@@ -55,7 +55,7 @@ class OwnData:
         starting = Need.START in self.algorithm.needs
         graded = collect(run, step, run.start_sampler if starting else run.sampler)
         source = self.algorithm.source
-        assert isinstance(source, OwnPairs | OwnLabels | OwnRight)
+        assert isinstance(source, OwnSource)
         rows, stats = own_rows(source, graded)
         known = graded.score[torch.isfinite(graded.score)].double()
         stats["score"] = Moments(known.sum(), known.square().sum(), known.numel())

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import torch
 
-from paribus.algorithms import Algorithm, Need, OwnLabels, OwnPairs, OwnRight, PolicyGradient
+from paribus.algorithms import Algorithm, Need, OwnSource, PolicyGradient
 from paribus.engines.learner import TorchLearner
 from paribus.engines.local import LocalSampler
 from paribus.engines.machine import prepare_machine
@@ -103,7 +103,7 @@ def make_source(algorithm: Algorithm, loaded: LoadedModel, setting: Setting) -> 
     """Return where this algorithm's rows come from."""
     if isinstance(algorithm, PolicyGradient):
         return OnPolicy(algorithm)
-    if isinstance(algorithm.source, OwnPairs | OwnLabels | OwnRight):
+    if isinstance(algorithm.source, OwnSource):
         return OwnData(algorithm)
     return GivenData(algorithm, GivenRows.read(algorithm, loaded, setting.rollout))
 
