@@ -11,7 +11,7 @@ from paribus.errors import ConfigError
 from paribus.experiment import Experiment, Setting, controlled, differences, identity, load_experiment, run_config
 from paribus.part import dump, load
 from paribus.pipeline.compare import experiment_info, jobs
-from paribus.plan import text
+from paribus.planning.text import text
 
 HEAD = """
 name = "t"

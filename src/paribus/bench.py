@@ -10,7 +10,7 @@ from pathlib import Path
 from paribus.experiment import Experiment, load_experiment
 from paribus.part import replace
 from paribus.pipeline.compare import run_experiment
-from paribus.plan import table
+from paribus.planning.text import table
 from paribus.store import PHASES, read_experiment
 
 

@@ -15,7 +15,8 @@ from paribus.errors import ConfigError, nearest
 from paribus.factors import Cell, Factor, cells, changed_keys, overlap, read_factors
 from paribus.part import Part, diff, dump, flatten, load, merge, override, read_toml, replace
 from paribus.rewards import RewardSpec, StepSpec, StoriesSteps, TaskReward
-from paribus.settings import Budget, EvalSpec, LimitSpec, MachineSpec, ModelSpec, OptimSpec, RolloutSpec, SaveSpec
+from paribus.settings import Budget, LimitSpec, MachineSpec, ModelSpec, OptimSpec, RolloutSpec, SaveSpec
+from paribus.suites import EvalSpec
 from paribus.tasks import TaskSpec
 
 IDENTITY = ("kind", "name", "paper")  # fields of an algorithm that name it and change no number
@@ -100,7 +101,8 @@ class Experiment(Part):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     question: str
-    primary: str  # "<suite>:accuracy": the headline, declared before running
+    primary: str  # "<suite>:<metric>" with accuracy, pass@k or maj@k: the headline, declared before running
+    margin: float | None = Field(default=None, gt=0)  # points within which arms count as equivalent
     seeds: tuple[int, ...] = Field(min_length=1)
     differs: tuple[str, ...] = ()  # algorithm slots that are meant to differ between arms
     setting: Setting
@@ -111,10 +113,9 @@ class Experiment(Part):
     def _checked(self) -> Experiment:
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds {list(self.seeds)} repeat: every seed is one independent run")
-        suite, _, metric = self.primary.partition(":")
-        if suite not in self.setting.eval or metric != "accuracy":
-            known = ", ".join(f"{s}:accuracy" for s in self.setting.eval)
-            raise ValueError(f"primary = '{self.primary}' is not measured here; known: {known}")
+        known = [f"{name}:{metric}" for name, suite in self.setting.eval.items() for metric in suite.metrics]
+        if self.primary not in known:
+            raise ValueError(f"primary = '{self.primary}' is not measured here; known: {', '.join(known)}")
         for name in self.arms:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
                 raise ValueError(f"arm name '{name}': use letters, digits, '.', '_' and '-'")
@@ -152,14 +153,14 @@ def load_experiment(path: str | Path, overrides: Iterable[str] = ()) -> Experime
 def resolve(data: Mapping[str, Any], *, where: str = "") -> Experiment:
     """Build the experiment from the tables of a file: `[arm.x]` becomes catalogue entry plus overrides."""
     data = dict(data)
-    head = {k: data.pop(k) for k in ("name", "question", "primary", "seeds", "differs") if k in data}
+    head = {k: data.pop(k) for k in ("name", "question", "primary", "margin", "seeds", "differs") if k in data}
     arms = data.pop("arm", None)
     if not isinstance(arms, Mapping) or not arms:
         raise ConfigError(f'{where}: no arms: write a table `[arm.NAME]` with `base = "..."` for each method')
     crossed = data.pop("factor", {})
     unknown = [k for k in data if k not in Setting.model_fields]
     if unknown:
-        known = [*Setting.model_fields, *("name", "question", "primary", "seeds", "differs", "arm", "factor")]
+        known = [*Setting.model_fields, *("name", "question", "primary", "margin", "seeds", "differs", "arm", "factor")]
         raise ConfigError("\n".join(f"{where}: unknown key '{k}'{nearest(k, known)}" for k in unknown))
     fields = [*PolicyGradient.model_fields, *Offline.model_fields]
     slots = [f for f in dict.fromkeys(fields) if f not in IDENTITY]

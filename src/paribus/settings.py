@@ -60,19 +60,6 @@ class Budget(Part):
         return self
 
 
-class EvalSpec(Part):
-    """One evaluation suite: the same harness for the base and for every arm."""
-
-    split: Literal["train", "validation", "test"] = "test"
-    limit: int | None = Field(default=None, ge=1)  # first n problems; None: all
-    samples: int = Field(default=1, ge=1)
-    temperature: float = Field(default=0.0, ge=0)  # 0: greedy
-    top_p: float = Field(default=1.0, gt=0, le=1)
-    max_response: int = Field(ge=1)
-    every: int | None = Field(default=None, ge=1)  # steps between evaluations of an arm; None: after the last step only
-    kl: bool = False  # measure each response's KL to the starting policy; needs the rollout's temperature
-
-
 class SaveSpec(Part):
     """Checkpoints and records of a run."""
 

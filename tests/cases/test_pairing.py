@@ -16,7 +16,7 @@ from paribus.engines.protocols import SamplingPlan
 from paribus.engines.scripted import ScriptedSampler
 from paribus.pipeline.evaluate import evaluate
 from paribus.pipeline.score import grade
-from paribus.settings import EvalSpec
+from paribus.suites import EvalSpec
 from paribus.tasks import Answer
 from paribus.types import Key, Problem, Prompt, Stop
 

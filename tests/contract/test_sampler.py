@@ -16,7 +16,8 @@ from paribus.engines.scripted import ScriptedSampler
 from paribus.errors import ConfigError
 from paribus.models.decoder import Decoder, LlamaDecoder
 from paribus.pipeline.evaluate import evaluate
-from paribus.settings import EvalSpec, MachineSpec, OptimSpec, RolloutSpec
+from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
+from paribus.suites import EvalSpec
 from paribus.tasks.grading import Answer
 from paribus.types import Key, Problem, Stop
 from toymodels import BOS, EOS, FAMILIES, LETTERS, PAD, TURN, gpt2, llama, loaded, prompts

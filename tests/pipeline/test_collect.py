@@ -27,9 +27,10 @@ from paribus.pipeline.score import refuse_rewards, refuse_steps
 from paribus.pipeline.session import Session
 from paribus.pipeline.train import train
 from paribus.rewards import Judged
-from paribus.settings import EvalSpec, MachineSpec
+from paribus.settings import MachineSpec
 from paribus.store import RolloutRow
 from paribus.store.files import read_rows
+from paribus.suites import EvalSpec
 from paribus.tasks import Answer
 from paribus.types import Key, Prompt, Verdict
 

@@ -17,8 +17,8 @@ from paribus.part import replace
 from paribus.pipeline.evaluate import evaluate
 from paribus.pipeline.stop import StopRequest
 from paribus.pipeline.train import train
-from paribus.settings import EvalSpec
 from paribus.store import checkpoint
+from paribus.suites import EvalSpec
 from paribus.tasks import Answer
 
 

@@ -142,6 +142,7 @@ def experiment_info(exp: Experiment) -> ExperimentInfo:
         question=exp.question,
         primary=exp.primary,
         seeds=exp.seeds,
+        margin=exp.margin,
         arms=tuple(exp.arms),
         differences=tuple(rows),
         price_per_hour=exp.setting.machine.price_per_hour,

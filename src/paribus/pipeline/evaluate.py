@@ -8,8 +8,8 @@ from paribus.batch import Rollout
 from paribus.engines.protocols import Sampler, SamplingPlan
 from paribus.pipeline.score import grade, responses
 from paribus.rewards import ModelScorer, RewardSpec, TaskReward, counted, judge
-from paribus.settings import EvalSpec
 from paribus.store import EvalRow
+from paribus.suites import EvalSpec
 from paribus.tasks import Grader
 from paribus.types import Key, Problem, Prompt, Stop, Verdict
 

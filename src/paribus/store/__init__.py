@@ -53,6 +53,7 @@ from paribus.store.schema import ProblemRow as ProblemRow
 from paribus.store.schema import RolloutRow as RolloutRow
 from paribus.store.schema import RunFacts as RunFacts
 from paribus.store.schema import RunInfo as RunInfo
+from paribus.store.schema import ShortRow as ShortRow
 from paribus.store.schema import StepRow as StepRow
 from paribus.store.schema import TimingRow as TimingRow
 from paribus.store.schema import stat_value as stat_value

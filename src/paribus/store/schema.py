@@ -75,6 +75,16 @@ class TimingRow(Row):
         return sum(self.seconds.values())
 
 
+class ShortRow(Row):
+    """The same response as if it had been cut at a shorter length limit, graded again."""
+
+    limit: int  # tokens
+    answer: str | None
+    score: float | None
+    status: Status
+    truncated: bool
+
+
 class EvalRow(Row):
     """One response to one problem: the unit that every paired statistic needs."""
 
@@ -91,6 +101,8 @@ class EvalRow(Row):
     grader: str  # version hash
     reward: float | None = None  # what training optimises, where that is not the grader's score
     kl: float | None = None  # to the starting policy: log-prob ratio of the response, where the suite asks for it
+    references: Mapping[str, float | None] = {}  # scores by the reference graders that ran beside the declared one
+    short: ShortRow | None = None  # under a second, shorter length limit, where the suite has one
 
 
 class RolloutRow(Row):
@@ -215,10 +227,11 @@ class ExperimentInfo(Row):
     schema_version: int = SCHEMA_VERSION
     name: str
     question: str
-    primary: str  # "<suite>:accuracy", the metric declared before running
+    primary: str  # "<suite>:<metric>", declared before running: accuracy, pass@k or maj@k
     seeds: tuple[int, ...]
     arms: tuple[str, ...]  # in the order of the file
     differences: tuple[DifferenceRow, ...]
+    margin: float | None = None  # percentage points within which arms count as equivalent, declared before running
     price_per_hour: float
     resolved: Mapping[str, Any]  # the whole experiment without defaults left
     created: str = ""  # ISO 8601, UTC; filled in by the first writing

@@ -1,0 +1,91 @@
+"""Verbs that plan, train and evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paribus.cli.options import ExperimentFile, Overrides, RunsFolder
+from paribus.cli.results import show_report
+
+app = typer.Typer()
+
+
+@app.command()
+def run(
+    file: ExperimentFile,
+    arm: Annotated[list[str], typer.Option("--arm", help="Only this arm (may be repeated).")] = [],  # noqa: B006
+    seed: Annotated[list[int], typer.Option("--seed", help="Only this seed (may be repeated).")] = [],  # noqa: B006
+    overrides: Overrides = [],  # noqa: B006
+    runs: RunsFolder = Path("runs"),
+    uncontrolled: Annotated[
+        bool, typer.Option("--uncontrolled", help="Run although the arms differ in undeclared ways.")
+    ] = False,
+) -> None:
+    """Train and evaluate every arm with every seed, then write the report. Finished runs are skipped."""
+    from paribus.experiment import controlled, load_experiment
+    from paribus.pipeline.compare import run_experiment
+    from paribus.planning.text import text
+
+    exp = load_experiment(file, overrides)
+    if not controlled(exp) and not uncontrolled:
+        typer.echo(text(exp), err=True)
+        raise typer.Exit(1)
+    paths = run_experiment(exp, runs, arms=arm, seeds=seed)
+    show_report(paths.root, None)
+
+
+@app.command()
+def plan(file: ExperimentFile, overrides: Overrides = []) -> None:  # noqa: B006
+    """Print the arms, what differs between them and what they need; exit 1 if a difference is undeclared."""
+    from paribus.experiment import controlled, load_experiment
+    from paribus.planning.text import text
+
+    exp = load_experiment(file, overrides)
+    typer.echo(text(exp))
+    if not controlled(exp):
+        raise typer.Exit(1)
+
+
+@app.command("eval")
+def evaluate(
+    file: ExperimentFile,
+    model: Annotated[
+        str, typer.Option("--model", help="Model folder, hub id or .gguf file; default: the file's.")
+    ] = "",
+    suite: Annotated[list[str], typer.Option("--suite", help="Only this suite (may be repeated).")] = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the rows, one file a suite.")] = None,
+    overrides: Overrides = [],  # noqa: B006
+) -> None:
+    """Evaluate any model folder with the harness, prompts and grader of an experiment, without training."""
+    from paribus.experiment import load_experiment
+    from paribus.pipeline.worker import evaluate_model
+
+    changed = [f'model.path="{model}"'] if model else []
+    evaluate_model(load_experiment(file, [*overrides, *changed]), suite, out, typer.echo)
+
+
+@app.command()
+def sft(
+    file: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="Recipe, e.g. experiments/base-tiny.toml.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the model.")] = Path("models/base-tiny"),
+) -> None:
+    """Train a base model on demonstrations by a recipe; stopped runs go on from their last checkpoint."""
+    from paribus.training import sft as training
+
+    folder = training.run(file, out, progress=lambda text: typer.echo(text, err=True))
+    typer.echo(folder)
+
+
+@app.command("reward-model")
+def reward_model(
+    file: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="Recipe, e.g. experiments/reward-tiny.toml.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the model.")] = Path("models/reward-tiny"),
+) -> None:
+    """Train a reward model on pairs of answers by a recipe; stopped runs go on from their last checkpoint."""
+    from paribus.training import reward_model as training
+
+    folder = training.run(file, out, progress=lambda text: typer.echo(text, err=True))
+    typer.echo(folder)

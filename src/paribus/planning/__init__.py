@@ -1,0 +1,1 @@
+"""Before a run: what differs, what it needs, what it will cost and what it can show."""
