@@ -24,6 +24,7 @@ ORDER = ("advantage", "critic", "whiten", "shaping", "kl", "aggregate", "ratio",
 # The shared setting of experiments/quickstart.toml, for an installation that has no such folder.
 SETTING = """
 primary = "test:accuracy"
+margin = 2.0
 seeds = [0, 1, 2]
 [model]
 path = "tiny"
@@ -40,6 +41,12 @@ warmup_steps = 5
 steps = 16
 [eval.test]
 split = "test"
+max_response = 96
+[eval.sampled]
+split = "test"
+limit = 200
+samples = 8
+temperature = 1.0
 max_response = 96
 """
 
