@@ -13,14 +13,14 @@ SRC = Path(__file__).resolve().parents[1] / "src" / "paribus"
 FLOOR = {
     **dict.fromkeys(["errors", "lazy", "types", "part", "settings", "batch", "tensors"], 1),
     **dict.fromkeys(["algorithms", "tasks", "stats", "factors"], 2),
-    **dict.fromkeys(["rewards", "suites"], 2.5),
+    **dict.fromkeys(["rewards", "suites", "tuning"], 2.5),
     "experiment": 3,
     **dict.fromkeys(["models", "store"], 4),
     "interop": 4.5,
     **dict.fromkeys(["engines", "report"], 5),
     **dict.fromkeys(["pipeline", "training"], 6),
-    "planning": 6.5,
-    **dict.fromkeys(["cli", "doctor", "__init__", "__main__", "bench", "ladder"], 7),
+    **dict.fromkeys(["planning", "results"], 6.5),
+    **dict.fromkeys(["cli", "doctor", "__init__", "__main__", "bench", "calibration", "ladder"], 7),
 }
 ONLY_IN = {
     "transformers": {"models"},
@@ -36,6 +36,7 @@ NO_TORCH = {
     "tasks",
     "rewards",
     "interop",
+    "results",
     "suites",
     "experiment",
     "factors",
