@@ -36,15 +36,27 @@ def t_quantile(level: float, df: float) -> float:
     return float(stdtrit(df, 0.5 + level / 2))
 
 
+def t_tail(t: float, df: float) -> float:
+    """Return the probability that Student's t with `df` > 0 degrees of freedom is above `t`."""
+    from scipy.special import stdtr
+
+    return float(stdtr(df, -t))
+
+
 def wilson(correct: float, total: int, level: float = 0.95) -> Interval:
     """Return the Wilson score interval of a rate, good at any size and at 0 % and 100 % (Wilson 1927)."""
     if total == 0:
         return Interval(math.nan, 0.0, 1.0, 0, "Wilson")
-    z, p = z_quantile(level), correct / total
+    p = correct / total
+    return Interval(p, *score_bounds(p, total, z_quantile(level)), total, "Wilson")
+
+
+def score_bounds(rate: float, total: int, z: float) -> tuple[float, float]:
+    """Return the rates from which the observed one is z standard errors away, standard errors taken at those rates."""
     shrink = 1 + z * z / total
-    centre = (p + z * z / (2 * total)) / shrink
-    half = z * math.sqrt(p * (1 - p) / total + z * z / (4 * total * total)) / shrink
-    return Interval(p, max(0.0, centre - half), min(1.0, centre + half), total, "Wilson")
+    centre = (rate + z * z / (2 * total)) / shrink
+    half = z * math.sqrt(rate * (1 - rate) / total + z * z / (4 * total * total)) / shrink
+    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def log_ratio(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> Interval:
