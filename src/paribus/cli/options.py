@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="Experiment file.")]
+SuitesFile = Annotated[
+    Path, typer.Argument(metavar="FILE.toml", help="File of suites ([task], [eval.NAME]) or experiment file.")
+]
 ExperimentFolder = Annotated[Path, typer.Argument(metavar="RUNS/EXPERIMENT", help="Folder of an experiment's runs.")]
 Overrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file, e.g. budget.steps=10.")
@@ -17,3 +20,4 @@ SettingOf = Annotated[
 ]
 NewFile = Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: standard output.")]
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs of all experiments.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paribus.cli.options import ExperimentFile, Overrides, RunsFolder
+from paribus.cli.options import ExperimentFile, Overrides, RunsFolder, SuitesFile
 from paribus.cli.results import show_report
 
 app = typer.Typer()
@@ -27,13 +27,14 @@ def run(
     """Train and evaluate every arm with every seed, then write the report. Finished runs are skipped."""
     from paribus.experiment import controlled, load_experiment
     from paribus.pipeline.compare import run_experiment
+    from paribus.pipeline.tune import tuned
     from paribus.planning.text import text
 
     exp = load_experiment(file, overrides)
     if not controlled(exp) and not uncontrolled:
         typer.echo(text(exp), err=True)
         raise typer.Exit(1)
-    paths = run_experiment(exp, runs, arms=arm, seeds=seed)
+    paths = run_experiment(tuned(exp, runs), runs, arms=arm, seeds=seed)
     show_report(paths.root, None)
 
 
@@ -49,9 +50,28 @@ def plan(file: ExperimentFile, overrides: Overrides = []) -> None:  # noqa: B006
         raise typer.Exit(1)
 
 
+@app.command()
+def advise(
+    file: ExperimentFile,
+    prompts: Annotated[int, typer.Option("--prompts", min=8, help="Training prompts to sample.")] = 256,
+    samples: Annotated[int, typer.Option("--samples", min=2, help="Responses to each.")] = 16,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the experiment of the two recommended arms here.")
+    ] = None,
+    overrides: Overrides = [],  # noqa: B006
+    runs: RunsFolder = Path("runs"),
+) -> None:
+    """Measure a pilot, apply the written rules, recommend two arms and predict what they cost."""
+    from paribus.planning.advise import store
+    from paribus.report.advice import lines
+
+    advice, written = store(file, overrides, runs, prompts, samples, out, lambda text: typer.echo(text, err=True))
+    typer.echo("\n".join([*lines(advice), *map(str, written)]))
+
+
 @app.command("eval")
 def evaluate(
-    file: ExperimentFile,
+    file: SuitesFile,
     model: Annotated[
         str, typer.Option("--model", help="Model folder, hub id or .gguf file; default: the file's.")
     ] = "",
@@ -59,12 +79,21 @@ def evaluate(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the rows, one file a suite.")] = None,
     overrides: Overrides = [],  # noqa: B006
 ) -> None:
-    """Evaluate any model folder with the harness, prompts and grader of an experiment, without training."""
-    from paribus.experiment import load_experiment
-    from paribus.pipeline.worker import evaluate_model
+    """Evaluate any model without training it, on the suites of a file of suites or of an experiment.
 
-    changed = [f'model.path="{model}"'] if model else []
-    evaluate_model(load_experiment(file, [*overrides, *changed]), suite, out, typer.echo)
+    With --out, finished suites are kept and not done again.
+    """
+    from paribus.experiment import load_experiment
+    from paribus.part import read_toml
+    from paribus.pipeline.standalone import evaluate_model, suites_of
+    from paribus.suites import load_suites
+
+    changed = [*overrides, *([f'model.path="{model}"'] if model else [])]
+    if "arm" in read_toml(file):
+        exp = load_experiment(file, changed)
+        evaluate_model(suites_of(exp.setting, exp.seeds[0]), suite, out, typer.echo, setting=exp.setting)
+    else:
+        evaluate_model(load_suites(file, changed), suite, out, typer.echo)
 
 
 @app.command()

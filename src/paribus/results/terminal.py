@@ -1,0 +1,24 @@
+"""How results stand on a terminal: aligned columns, wrapped sentences."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from paribus.report.text import visible
+
+WIDTH = 110
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return aligned lines; names in them are other people's text and made harmless."""
+    shown = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+
+
+def paragraph(text: str, mark: str = "") -> list[str]:
+    """Return a sentence or several, wrapped; `mark` stands before the first line."""
+    return textwrap.wrap(
+        visible(text), WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark), break_on_hyphens=False
+    )
