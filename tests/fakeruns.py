@@ -12,7 +12,8 @@ from paribus.engines.scripted import ScriptedLearner, ScriptedSampler
 from paribus.experiment import Setting
 from paribus.part import load, replace
 from paribus.pipeline.clock import Clock
-from paribus.pipeline.session import Questions, Session
+from paribus.pipeline.questions import Questions
+from paribus.pipeline.session import Session
 from paribus.pipeline.sources import OnPolicy, OwnData
 from paribus.pipeline.stop import StopRequest
 from paribus.store import DataInfo, ExperimentPaths, GraderInfo, RunFacts, RunWriter

@@ -11,7 +11,9 @@ from paribus.engines.local import LocalSampler
 from paribus.engines.protocols import SamplingPlan
 from paribus.models.hf import load_model
 from paribus.part import replace
-from paribus.pipeline.worker import evaluate_model, evaluation_questions, run_base
+from paribus.pipeline.questions import evaluation_questions
+from paribus.pipeline.standalone import evaluate_model, suites_of
+from paribus.pipeline.worker import run_base
 from paribus.settings import ModelSpec
 from paribus.store import EvalRow, ExperimentPaths
 from paribus.store.files import read_rows
@@ -44,7 +46,7 @@ def test_evaluations_record_the_reward_and_the_kl(tmp_path: Path) -> None:
         assert row.kl == pytest.approx(gap.item(), abs=1e-4) and row.kl != 0.0
 
     # the final model by itself, as `paribus eval` does it: the same rows, but for the KL, whose start is not at hand
-    final = replace(exp, setting=replace(exp.setting, model={"path": str(paths.final)}))
-    evaluate_model(final, ["test"], tmp_path / "out", lambda text: None)
+    final = replace(exp.setting, model={"path": str(paths.final)})
+    evaluate_model(suites_of(final, 0), ["test"], tmp_path / "out", lambda text: None, setting=final)
     again = read_rows(tmp_path / "out" / "test.jsonl.gz", EvalRow)
     assert again == [row.model_copy(update={"kl": None}) for row in arm]

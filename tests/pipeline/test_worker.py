@@ -12,7 +12,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from paribus.experiment import load_experiment
 from paribus.pipeline.compare import experiment_info
-from paribus.pipeline.worker import evaluate_model, run_arm, run_base
+from paribus.pipeline.standalone import evaluate_model, suites_of
+from paribus.pipeline.worker import run_arm, run_base
 from paribus.store import ExperimentPaths, read_experiment, write_experiment
 
 EXPERIMENT = """
@@ -116,7 +117,7 @@ def test_plain_transformers_reads_the_final_folder_and_says_the_same(arm: str, r
 def test_eval_of_a_model_folder_is_the_run_s_own_evaluation(root: Path, tmp_path: Path) -> None:
     exp = load_experiment(root.parent / "exp.toml", [f'model.path="{root / "grpo" / "seed-0" / "final"}"'])
     said: list[str] = []
-    evaluate_model(exp, ["test"], tmp_path, said.append)
+    evaluate_model(suites_of(exp.setting, 0), ["test"], tmp_path, said.append, setting=exp.setting)
     own = (root / "grpo" / "seed-0" / "eval" / "test" / "3.jsonl.gz").read_bytes()
     assert (tmp_path / "test.jsonl.gz").read_bytes() == own
     assert said[0].startswith("test: accuracy")

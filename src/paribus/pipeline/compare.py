@@ -61,16 +61,21 @@ def jobs(exp: Experiment, arms: Sequence[str] = (), seeds: Sequence[int] = ()) -
 
 
 def run_experiment(
-    exp: Experiment, runs: Path | str = "runs", *, arms: Sequence[str] = (), seeds: Sequence[int] = ()
+    exp: Experiment,
+    runs: Path | str = "runs",
+    *,
+    arms: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    folder: Path | None = None,
 ) -> ExperimentPaths:
-    """Do every run that is not finished, one after another, and return where they lie.
+    """Do every run that is not finished, one after another, and return where they lie: `folder`, or `runs/<name>`.
 
     A second call skips finished runs and resumes interrupted ones. Raises Interrupted when stopped, RunError when a
     run failed (after the others were done), ConfigError when the folder holds runs of another configuration.
     """
     if importlib.util.find_spec("torch") is None:
         raise ConfigError("running needs PyTorch and transformers: pip install 'paribus[train]'")
-    paths = ExperimentPaths(Path(runs) / exp.name)
+    paths = ExperimentPaths(folder or Path(runs) / exp.name)
     todo = jobs(exp, arms, seeds)
     _refuse_another_configuration(exp, paths, todo)
     write_experiment(paths, experiment_info(exp))

@@ -2,24 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from paribus.batch import Mean, Rollout, Stats
 from paribus.errors import RunError
 from paribus.lazy import torch
 from paribus.rewards import Judged, Response, StepScore, counted
+from paribus.store import ShortRow
 from paribus.tasks import Grader, Item
+from paribus.tasks.references import grade_by
+from paribus.tasks.votes import votes
 from paribus.types import Key, Problem, Stop, Verdict
 
 FAILED = ("timeout", "error")
 
+Decode = Callable[[Sequence[Sequence[int]]], Sequence[str]]  # token ids of responses to texts
+
 
 def grade(grader: Grader, rollout: Rollout, problems: Mapping[str, Problem]) -> list[Verdict]:
     """Return one verdict per row, matched to its problem by id."""
+    return grader.grade_many(_items(rollout, problems))
+
+
+def _items(rollout: Rollout, problems: Mapping[str, Problem]) -> list[Item]:
     golds = [problems[i].gold for i in rollout.problem_id]
     cut = [stop is not Stop.EOS for stop in rollout.stop]
-    return grader.grade_many([Item(*row) for row in zip(rollout.text, golds, cut, strict=True)])
+    return [Item(*row) for row in zip(rollout.text, golds, cut, strict=True)]
+
+
+class Graded(NamedTuple):
+    """An evaluation's responses as judged, row by row: by the declared grader, cut shorter, by the references."""
+
+    verdicts: list[Verdict]
+    answers: list[str | None]  # in one spelling within a problem
+    short: list[ShortRow | None]
+    references: list[dict[str, float | None]]
+
+
+def grade_evaluation(
+    grader: Grader,
+    rollout: Rollout,
+    problems: Mapping[str, Problem],
+    *,
+    references: Sequence[Grader] = (),
+    short: int | None = None,
+    decode: Decode | None = None,
+) -> Graded:
+    """Return one verdict per row, what it would be under the limit of `short` tokens, and the references' scores.
+
+    A response longer than `short` is decoded from its first tokens, which are what the shorter limit would have left,
+    since draws are keyed by position; a shorter one is the same under both limits.
+    """
+    items, n = _items(rollout, problems), rollout.rows
+    ids = [rollout.tokens[i][rollout.mask[i]].tolist() for i in range(n)] if short is not None else []
+    longer = [i for i, own in enumerate(ids) if short is not None and len(own) > short]
+    texts: Sequence[str] = ()
+    if longer:
+        assert decode is not None
+        texts = decode([ids[i][:short] for i in longer])
+    cut = [Item(text, items[i].gold, True) for i, text in zip(longer, texts, strict=True)]
+    judged = grader.grade_many([*items, *cut])  # in one call: a pool of workers is filled once
+    verdicts, under = judged[:n], dict(zip(longer, judged[n:], strict=True))
+    rows: list[ShortRow | None] = [None] * n
+    if short is not None:
+        kept = [under.get(i, verdict) for i, verdict in enumerate(verdicts)]
+        for i, (verdict, answer) in enumerate(zip(kept, _answers(grader, kept, rollout), strict=True)):
+            cut_off = i in under or items[i].truncated
+            score, status = counted(verdict), verdict.status
+            rows[i] = ShortRow(limit=short, answer=answer, score=score, status=status, truncated=cut_off)
+    scores: list[dict[str, float | None]] = [{} for _ in items]
+    for reference in references:
+        for row, verdict in zip(scores, grade_by(reference, grader, items), strict=True):
+            row[reference.name] = counted(verdict)
+    return Graded(verdicts, _answers(grader, verdicts, rollout), rows, scores)
+
+
+def _answers(grader: Grader, verdicts: Sequence[Verdict], rollout: Rollout) -> list[str | None]:
+    """Return each row's answer, spelled alike within its group."""
+    groups: dict[int, list[int]] = {}
+    for row, group in enumerate(rollout.group.tolist()):
+        groups.setdefault(group, []).append(row)
+    out: list[str | None] = [None] * len(verdicts)
+    for rows in groups.values():
+        for row, answer in zip(rows, votes(grader, [verdicts[row] for row in rows]), strict=True):
+            out[row] = answer
+    return out
 
 
 def responses(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from paribus import tensors
@@ -13,26 +12,16 @@ from paribus.engines.protocols import Learner, Sampler
 from paribus.errors import RunError
 from paribus.experiment import Setting
 from paribus.pipeline.clock import Clock
-from paribus.pipeline.evaluate import evaluate, proxy
+from paribus.pipeline.evaluate import evaluate_suite
 from paribus.pipeline.order import problems_of_step
+from paribus.pipeline.questions import Questions
 from paribus.pipeline.sources import Source, Taken
 from paribus.pipeline.stop import StopRequest
 from paribus.rewards import ModelScorer, counted
 from paribus.store import RolloutRow, RunPaths, RunWriter, StepRow, TimingRow, checkpoint
-from paribus.types import Problem, Prompt
+from paribus.types import Prompt
 
 Report = Callable[..., None]  # report(kind, **fields): what a person watching is told
-
-
-@dataclass(frozen=True)
-class Questions:
-    """Problems of one split with the prompts that ask them, in the same order."""
-
-    problems: Sequence[Problem]
-    prompts: Sequence[Prompt]
-
-    def __post_init__(self) -> None:
-        assert len(self.problems) == len(self.prompts)
 
 
 class Session:
@@ -125,17 +114,16 @@ class Session:
 
     def evaluate(self, suite: str) -> None:
         """Evaluate the current policy on one suite and store its rows."""
-        questions, spec = self.suites[suite], self.setting.eval[suite]
 
         def tick(done: int, total: int) -> None:
             self.report("eval", suite=suite, done=done, total=total)
             self._obey_stop()
 
         with self.clock("eval"):
-            rows = evaluate(
-                self.sampler, questions.problems, questions.prompts, spec, self.grader, self.seed,
-                rows_at_once=self.setting.machine.decode_rows, tick=tick, divergence=self._divergence,
-                reward=proxy(self.setting.reward, questions.problems, self.seed, self.reward_models),
+            rows = evaluate_suite(
+                self.sampler, self.suites[suite], self.setting.eval[suite], self.setting.task, self.seed,
+                tokenizer=self.tokenizer, rows_at_once=self.setting.machine.decode_rows, tick=tick,
+                reward=self.setting.reward, models=self.reward_models, divergence=self._divergence,
             )  # fmt: skip
             self.writer.write_eval(suite, self.step, rows)
         self._time(sum(r.tokens for r in rows), suite=suite)

@@ -15,15 +15,16 @@ from paribus.algorithms import Algorithm, Need, OwnSource, PolicyGradient
 from paribus.engines.learner import TorchLearner
 from paribus.engines.local import LocalSampler
 from paribus.engines.machine import prepare_machine
-from paribus.errors import ConfigError, DataError, Interrupted, ModelError, nearest
+from paribus.errors import DataError, Interrupted
 from paribus.experiment import Experiment, Setting, base_config, identity, run_config
 from paribus.models.chat import make_prompt
 from paribus.models.hf import LoadedModel, frozen, load_model, save_model
 from paribus.models.reward import RewardScorer, load_reward_model
 from paribus.pipeline.clock import Clock
-from paribus.pipeline.evaluate import evaluate, proxy
+from paribus.pipeline.evaluate import evaluate_suite
 from paribus.pipeline.given import GivenRows
-from paribus.pipeline.session import Questions, Report, Session
+from paribus.pipeline.questions import Questions, data_info, evaluation_questions, grader_info, suite_info
+from paribus.pipeline.session import Report, Session
 from paribus.pipeline.sources import GivenData, OnPolicy, OwnData, Source
 from paribus.pipeline.stop import StopRequest
 from paribus.pipeline.train import train
@@ -31,7 +32,6 @@ from paribus.rewards import ModelScorer, models_of
 from paribus.store import (
     DataInfo,
     ExperimentPaths,
-    GraderInfo,
     ProblemRow,
     RunFacts,
     RunPaths,
@@ -41,23 +41,22 @@ from paribus.store import (
     value_hash,
     write_problems,
 )
-from paribus.store.files import write_rows
-from paribus.tasks import Grader, Split, TaskSpec, content_hash
-from paribus.types import Key, Problem
+from paribus.tasks import Split, TaskSpec
+from paribus.types import Key
 
 
 def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) -> None:
     """Train and evaluate one arm with one seed under `root`, or go on where an earlier attempt was stopped."""
     setting, algorithm = exp.arms[arm].setting(exp.setting), exp.arms[arm].algorithm
-    device = prepare_machine(setting.machine)
+    device, idle = prepare_machine(setting.machine), resident_bytes()
     loaded = load_model(setting.model, device=device)
     training, dropped = questions(setting.task, "train", loaded, setting)
     suites = evaluation_questions(setting, loaded)
     source, reward_models = make_source(algorithm, loaded, setting), load_reward_models(setting, device)
-    data = {"train": ("train", training), **suite_data(setting, suites)}
+    data = {"train": data_info(setting.task, "train", training), **suite_data(setting, suites)}
     config = run_config(exp, arm)
     paths = ExperimentPaths(root).run(arm, seed)
-    writer = open_run(paths, run_facts(setting, data, device, config), config)
+    writer = open_run(paths, run_facts(setting, data, device, config, idle), config)
     if dropped:
         report(
             "note", text=f"{arm}/seed-{seed}: {dropped} training prompts longer than rollout.max_prompt are left out"
@@ -145,13 +144,13 @@ def finish(session: Session, loaded: LoadedModel, report: Report) -> None:
 def run_base(exp: Experiment, root: Path, report: Report) -> None:
     """Evaluate the untrained model once per experiment, through the path that every arm's evaluation takes."""
     setting = exp.setting
-    device = prepare_machine(setting.machine)
+    device, idle = prepare_machine(setting.machine), resident_bytes()
     loaded = load_model(setting.model, device=device)
     sampler = LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
     suites, models = evaluation_questions(setting, loaded), load_reward_models(setting, device)
     paths = ExperimentPaths(root)
     config = base_config(exp)
-    writer = open_run(paths.base, run_facts(setting, suite_data(setting, suites), device, config), config)
+    writer = open_run(paths.base, run_facts(setting, suite_data(setting, suites), device, config, idle), config)
     clock = Clock(cuda=device.type == "cuda")
     with StopRequest() as stop:
         try:
@@ -159,10 +158,10 @@ def run_base(exp: Experiment, root: Path, report: Report) -> None:
                 rows = [ProblemRow(problem_id=p.id, question=p.question, gold=p.gold) for p in asked.problems]
                 write_problems(paths, suite, rows)
                 with clock("eval"):
-                    results = evaluate(
-                        sampler, asked.problems, asked.prompts, setting.eval[suite], setting.task.grader, exp.seeds[0],
-                        rows_at_once=setting.machine.decode_rows, tick=_tick(report, stop, suite),
-                        reward=proxy(setting.reward, asked.problems, exp.seeds[0], models),
+                    results = evaluate_suite(
+                        sampler, asked, setting.eval[suite], setting.task, exp.seeds[0],
+                        tokenizer=loaded.tokenizer, rows_at_once=setting.machine.decode_rows,
+                        tick=_tick(report, stop, suite), reward=setting.reward, models=models,
                         divergence=lambda rollout: [0.0] * rollout.rows,
                     )  # fmt: skip
                     writer.write_eval(suite, 0, results)
@@ -202,53 +201,40 @@ def questions(task: TaskSpec, split: Split, loaded: LoadedModel, setting: Settin
     return Questions(problems, prompts), len(everything) - len(problems)
 
 
-def evaluation_questions(setting: Setting, loaded: LoadedModel) -> dict[str, Questions]:
-    """Return the questions of every suite: whole prompts, whatever their length, so that no problem is lost."""
-    out = {}
-    context = loaded.model.config.max_position_embeddings
-    for suite, spec in setting.eval.items():
-        problems: list[Problem] = setting.task.problems(spec.split)[: spec.limit]
-        longest = context - spec.max_response
-        if longest < 1:
-            raise ModelError(
-                f"eval.{suite}.max_response = {spec.max_response} does not fit the model's context of {context} tokens"
-            )
-        prompts = [make_prompt(loaded.tokenizer, p.id, setting.task.messages(p), longest, "error") for p in problems]
-        out[suite] = Questions(problems, [p for p in prompts if p is not None])
-    return out
-
-
-def suite_data(setting: Setting, suites: dict[str, Questions]) -> dict[str, tuple[str, Questions]]:
-    return {suite: (setting.eval[suite].split, asked) for suite, asked in suites.items()}
+def suite_data(setting: Setting, suites: dict[str, Questions]) -> dict[str, DataInfo]:
+    return {suite: suite_info(setting.eval[suite], setting.task, asked) for suite, asked in suites.items()}
 
 
 def run_facts(
-    setting: Setting, data: dict[str, tuple[str, Questions]], device: torch.device, config: dict[str, Any]
+    setting: Setting, data: dict[str, DataInfo], device: torch.device, config: dict[str, Any], idle: int
 ) -> RunFacts:
-    """Return what is stored of configuration, grader, data and machine."""
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        name, capacity = f"cuda: {properties.name}", properties.total_memory
-        level = "seeded: draws are keyed, but CUDA kernels may differ in the last bits between runs"
-    else:
-        name, capacity = f"cpu: {_processor()}", psutil.virtual_memory().total
-        level = "bitwise: the same machine, thread count and batch layout give the same bits"
+    """Return what is stored of configuration, grader, data and machine; `idle` is the process before its models."""
+    name, capacity, level = describe(device)
     return RunFacts(
         config_hash=value_hash(identity(config)),
         grader=grader_info(setting.task.grader),
-        data={
-            use: DataInfo(name=setting.task.type, split=split, n=len(q.problems), hash=content_hash(q.problems))
-            for use, (split, q) in data.items()
-        },
+        data=data,
         device=name,
         device_bytes=capacity,
         threads=torch.get_num_threads(),
         determinism=level,
+        idle_rss=idle,
     )
 
 
-def grader_info(grader: Grader) -> GraderInfo:
-    return GraderInfo(name=grader.type, policy=grader.name, version=grader.version)
+def describe(device: torch.device) -> tuple[str, int, str]:
+    """Return a device's name, its memory in bytes, and the level of determinism that holds on it."""
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        level = "seeded: draws are keyed, but CUDA kernels may differ in the last bits between runs"
+        return f"cuda: {properties.name}", properties.total_memory, level
+    level = "bitwise: the same machine, thread count and batch layout give the same bits"
+    return f"cpu: {_processor()}", psutil.virtual_memory().total, level
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process."""
+    return int(psutil.Process().memory_info().rss)
 
 
 def _processor() -> str:
@@ -267,33 +253,3 @@ def _tick(report: Report, stop: StopRequest, suite: str) -> Callable[[int, int],
         stop.check()
 
     return tick
-
-
-def evaluate_model(exp: Experiment, suites: list[str], out: Path | None, say: Callable[[str], None]) -> None:
-    """Evaluate the experiment's model on its suites and say the results; `out` gets one file of rows per suite."""
-    setting = exp.setting
-    for name in suites:
-        if name not in setting.eval:
-            raise ConfigError(f"no suite '{name}' in this experiment{nearest(name, setting.eval)}")
-    device = prepare_machine(setting.machine)
-    loaded, models = load_model(setting.model, device=device), load_reward_models(setting, device)
-    sampler = LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
-    for suite, asked in evaluation_questions(setting, loaded).items():
-        if suites and suite not in suites:
-            continue
-        rows = evaluate(
-            sampler, asked.problems, asked.prompts, setting.eval[suite], setting.task.grader, exp.seeds[0],
-            rows_at_once=setting.machine.decode_rows,
-            reward=proxy(setting.reward, asked.problems, exp.seeds[0], models),
-        )  # fmt: skip
-        scores = [r.score for r in rows if r.score is not None]
-        share = {name: sum(getattr(r, name) for r in rows) / len(rows) for name in ("truncated", "format", "tokens")}
-        say(
-            f"{suite}: accuracy {100 * sum(scores) / max(1, len(scores)):.2f} % ({sum(scores):g}/{len(scores)}), "
-            f"truncated {100 * share['truncated']:.1f} %, format kept {100 * share['format']:.1f} %, "
-            f"mean output {share['tokens']:.1f} tokens"
-        )
-        if out is not None:
-            path = out / f"{suite}.jsonl.gz"
-            write_rows(path, rows)
-            say(str(path))

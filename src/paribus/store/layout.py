@@ -115,6 +115,23 @@ class ExperimentPaths:
         return sorted(int(match[1]) for match in matches if match)
 
 
+@dataclass(frozen=True, slots=True)
+class EvalPaths:
+    """Where `paribus eval` leaves the results of one model, one file of rows a suite."""
+
+    root: Path
+
+    @property
+    def info(self) -> Path:
+        return self.root / "eval.json"
+
+    def rows(self, suite: str) -> Path:
+        return self.root / f"{checked_name(suite, 'evaluation suite')}.jsonl.gz"
+
+    def problems(self, suite: str) -> Path:
+        return self.root / "problems" / f"{checked_name(suite, 'evaluation suite')}.jsonl.gz"
+
+
 def step_files(folder: Path) -> dict[int, Path]:
     """Return `<step>.jsonl.gz` files of a folder by step, in order; none if the folder does not exist."""
     matches = ((_ROWS.fullmatch(path.name), path) for path in folder.iterdir()) if folder.is_dir() else ()

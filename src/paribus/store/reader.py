@@ -8,12 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from paribus.errors import DataError
+from paribus.errors import DataError, nearest
 from paribus.part import load
 from paribus.store import files
-from paribus.store.layout import ExperimentPaths, RunPaths, step_files
+from paribus.store.advice import FILE, Advice
+from paribus.store.layout import EvalPaths, ExperimentPaths, RunPaths, step_files
 from paribus.store.schema import (
     SCHEMA_VERSION,
+    EvalInfo,
     EvalRow,
     ExperimentInfo,
     ProblemRow,
@@ -129,6 +131,35 @@ class StoredExperiment:
 
     def problems(self, suite: str) -> dict[str, ProblemRow]:
         return {row.problem_id: row for row in files.read_rows(self.paths.problems(suite), ProblemRow)}
+
+    @cached_property
+    def advice(self) -> Advice | None:
+        """What `paribus advise` predicted before the runs; None where nobody asked it."""
+        path = self.paths.root / FILE
+        return read_versioned(path, Advice) if path.exists() else None
+
+
+@dataclass(frozen=True)
+class StoredEval:
+    """What `paribus eval` left of one model: `info.suites` are the finished ones."""
+
+    paths: EvalPaths
+    info: EvalInfo
+
+    def rows(self, suite: str) -> list[EvalRow]:
+        """Return the rows of a finished suite. Raises DataError if there is none of this name."""
+        if suite not in self.info.suites:
+            raise DataError(f"{self.paths.root}: no finished suite '{suite}'{nearest(suite, self.info.suites)}")
+        return files.read_rows(self.paths.rows(suite), EvalRow)
+
+    def problems(self, suite: str) -> dict[str, ProblemRow]:
+        return {row.problem_id: row for row in files.read_rows(self.paths.problems(suite), ProblemRow)}
+
+
+def read_eval(folder: str | Path) -> StoredEval:
+    """Read a folder that `paribus eval` wrote. Raises DataError."""
+    paths = EvalPaths(Path(folder))
+    return StoredEval(paths, read_versioned(paths.info, EvalInfo))
 
 
 def read_experiment(folder: str | Path) -> StoredExperiment:

@@ -136,12 +136,18 @@ class GraderInfo(Row):
 
 
 class DataInfo(Row):
-    """Which problems were used: `hash` is over ids and contents in order."""
+    """Which problems were used, and how: hashes are over ids and contents in order.
+
+    `graders` are the declared grader of these problems and then the reference graders. Runs of earlier versions lack
+    `prompts` and `graders`.
+    """
 
     name: str
     split: str
     n: int
     hash: str
+    prompts: str | None = None  # hash of the rendered prompts
+    graders: tuple[GraderInfo, ...] = ()
 
 
 class RunFacts(Row):
@@ -158,6 +164,28 @@ class RunFacts(Row):
     device_bytes: int | None  # capacity of the device's own memory, or of the host for a CPU
     threads: int
     determinism: str  # the level that holds, in words
+    idle_rss: int | None = None  # bytes of the process after its imports, before any model is loaded
+
+
+class SuiteInfo(Row):
+    """One evaluated suite of a folder that `paribus eval` wrote: its settings, resolved, and what it asked."""
+
+    spec: Mapping[str, Any]
+    data: DataInfo
+
+
+class EvalInfo(Row):
+    """eval.json: which model was evaluated, how, and on what; a suite stands here once all its rows are written."""
+
+    schema_version: int = SCHEMA_VERSION
+    model: Mapping[str, Any]  # as the file or `--model` names it
+    weights: str  # hash of the parameters, wherever they lie and in whatever files
+    seed: int  # of sampled decoding
+    device: str
+    threads: int
+    code: str  # hash of the package's own source
+    packages: Mapping[str, str]
+    suites: Mapping[str, SuiteInfo]
 
 
 class Attempt(Row):
@@ -172,6 +200,7 @@ class Attempt(Row):
     device_bytes: int | None
     threads: int
     determinism: str
+    idle_rss: int | None = None
     python: str
     packages: Mapping[str, str]
     code: str  # hash of the package's own source

@@ -15,6 +15,7 @@ from paribus.store.layout import ExperimentPaths, RunPaths, step_files
 from paribus.store.reader import read_run_info, read_versioned
 from paribus.store.schema import (
     Attempt,
+    DataInfo,
     EvalRow,
     ExperimentInfo,
     ProblemRow,
@@ -44,7 +45,7 @@ def check_same(paths: RunPaths, facts: RunFacts) -> RunInfo:
     info = read_run_info(paths)
     equal = {
         "configuration": info.config_hash == facts.config_hash,
-        "data": {use: d.hash for use, d in info.data.items()} == {use: d.hash for use, d in facts.data.items()},
+        "data": _same_data(info.data, facts.data),
         "grader": info.grader == facts.grader,
     }
     changed = [name for name, same in equal.items() if not same]
@@ -54,6 +55,13 @@ def check_same(paths: RunPaths, facts: RunFacts) -> RunInfo:
             "remove the folder, or give the experiment another name"
         )
     return info
+
+
+def _same_data(then: Mapping[str, DataInfo], now: Mapping[str, DataInfo]) -> bool:
+    """Say whether the same problems were asked in the same words; runs of earlier versions do not tell the words."""
+    return then.keys() == now.keys() and all(
+        old.hash == now[use].hash and old.prompts in (None, now[use].prompts) for use, old in then.items()
+    )
 
 
 def write_experiment(paths: ExperimentPaths, info: ExperimentInfo) -> ExperimentInfo:
@@ -195,6 +203,7 @@ def _attempt(number: int, facts: RunFacts) -> Attempt:
         device_bytes=facts.device_bytes,
         threads=facts.threads,
         determinism=facts.determinism,
+        idle_rss=facts.idle_rss,
         **provenance.environment(),
     )
 
