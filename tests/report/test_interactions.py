@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 from paribus.report import build, figures, summary
 from paribus.report.blocks import Page, Table
 from paribus.report.interactions import contrasts
+from paribus.report.message import say
 from paribus.report.page import page
 from paribus.report.results import pairs, scores
-from paribus.stats import crossed, interaction, simple_effect
+from paribus.stats import crossed, difference, holm, interaction, simple_effect
 from paribus.store import CellRow, DifferenceRow, FactorRow, read_experiment
+from reading import said
 
 NOISE = FactorRow(name="noise", levels=("0", "0.3"), changes={"0": {"reward.flip": 0.0}, "0.3": {"reward.flip": 0.3}})
 RUNS = {
@@ -29,7 +32,8 @@ RUNS = {
 @pytest.fixture(autouse=True)
 def no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what takes seconds and has tests of its own."""
-    monkeypatch.setattr(figures, "_svg", lambda *_, **__: "<svg></svg>")
+    monkeypatch.setattr(figures, "_svg", lambda *_: "<svg></svg>")
+    monkeypatch.setattr(figures, "_png", lambda *_: b"")
 
 
 def cells(arms: Sequence[str], levels: Sequence[Sequence[str]]) -> list[CellRow]:
@@ -46,8 +50,13 @@ def content(folder: Path) -> Page:
     return page(read_experiment(folder), 1.5)
 
 
+def sentences(found: Page) -> list[str]:
+    return said(found.verdict)
+
+
 def tables(found: Page, section: str = "Interactions") -> list[Table]:
-    return [b for s in found.sections if s.title == section for b in s.blocks if b.kind == "table"]
+    found_tables = [b for s in found.sections if say(s.title) == section for b in s.blocks if b.kind == "table"]
+    return [replace(t, columns=said(t.columns), rows=[said(row) for row in t.rows]) for t in found_tables]
 
 
 def table(name: str) -> np.ndarray:
@@ -83,30 +92,30 @@ def test_an_interaction_that_is_not_shown_is_not_denied(write: Any) -> None:
     found = content(folder)
     got = interaction(table("grpo.0.3"), table("ppo.0.3"), table("grpo.0"), table("ppo.0"))
     assert got.low < 0 < got.high
-    first = found.verdict[0]
+    first = sentences(found)[0]
     assert first.startswith("No interaction with noise shown: from 0 to 0.3, grpo minus ppo moves by −20.83 points")
     assert f"up to {-100 * got.low:.1f} points is compatible" in first and "3 seeds and 8 problems" in first
-    assert not any(word in " ".join(found.verdict).lower() for word in ("equal", "equivalent", "identical"))
-    assert summary(folder)[-len(found.verdict) :] == found.verdict
+    assert not any(word in " ".join(sentences(found)).lower() for word in ("equal", "equivalent", "identical"))
+    assert summary(folder)[-len(found.verdict) :] == sentences(found)
 
 
 def test_an_interaction_that_is_shown_is_named(write: Any) -> None:
     high, low = "1" * 38 + "00", "1" * 4 + "0" * 36
     runs = {name: dict.fromkeys(range(3), low if name == "grpo.0.3" else high) for name in RUNS}
-    first = content(crossed_experiment(write, runs)).verdict[0]
+    first = sentences(content(crossed_experiment(write, runs)))[0]
     assert first.startswith("Interaction with noise shown: from 0 to 0.3, grpo minus ppo moves by −85.00 points")
 
 
 def test_no_spread_at_all_says_nothing(write: Any) -> None:
     """Runs that answer alike leave an interval without width, which must not pass for certainty."""
     found = content(crossed_experiment(write, dict.fromkeys(RUNS, RUNS["ppo.0"])))
-    assert found.verdict[0].startswith("Nothing can be said of an interaction with noise")
+    assert sentences(found)[0].startswith("Nothing can be said of an interaction with noise")
 
 
 def test_one_seed_speaks_of_checkpoints(write: Any) -> None:
     runs = {name: {0: found[0]} for name, found in RUNS.items()}
     found = content(crossed_experiment(write, runs, seeds=[0]))
-    assert "one run a cell" in found.verdict[0] and "not of the algorithms" in found.verdict[0]
+    assert "one run a cell" in sentences(found)[0] and "not of the algorithms" in sentences(found)[0]
     assert tables(found)[2].rows[0][-1] == "t over problems, one run a cell, 1 seed"
 
 
@@ -117,16 +126,19 @@ def test_only_seeds_that_every_cell_finished_count_and_a_missing_cell_is_a_dash(
     assert found.seeds == [1, 2]
     found = content(crossed_experiment(write, {**RUNS, "grpo.0.3": {}}, name="gap"))
     assert tables(found)[2].rows == [["noise", "grpo − ppo", "0.3 − 0", "–", "–", "no common finished seed"]]
-    assert tables(found)[1].rows[1][2] == "–" and not any("nteraction" in text for text in found.verdict)
+    assert tables(found)[1].rows[1][2] == "–" and not any("nteraction" in text for text in sentences(found))
 
 
 def test_arms_are_compared_at_the_same_levels_and_the_levels_of_intervals_follow(write: Any) -> None:
     stored = read_experiment(crossed_experiment(write))
     assert pairs(stored.info.arms, stored.info.cells) == [("grpo.0", "ppo.0"), ("grpo.0.3", "ppo.0.3")]
-    accuracy = tables(content(stored.paths.root), "Accuracy")[1]
-    assert [row[0] for row in accuracy.rows] == ["grpo.0 − ppo.0", "grpo.0.3 − ppo.0.3"]
-    assert accuracy.columns[3] == "97.5 % interval"
-    assert tables(content(stored.paths.root), "Cost")[0].columns[5:] == [
+    found = next(t for t in tables(content(stored.paths.root), "Accuracy") if t.name == "differences")
+    s = scores(stored, "test")
+    raw = [difference(s.table[f"grpo.{at}"], s.table[f"ppo.{at}"]).p() for at in ("0", "0.3")]
+    assert [row[0] for row in found.rows] == ["grpo.0 − ppo.0", "grpo.0.3 − ppo.0.3"]
+    assert [row[4] for row in found.rows] == [f"{p:.3f}" for p in holm(raw)]
+    costs = next(t for t in tables(content(stored.paths.root), "Cost") if t.name == "cost")
+    assert costs.columns[5:] == [
         "grpo.0 relative to ppo.0",
         "grpo.0.3 relative to ppo.0.3",
     ]
@@ -173,4 +185,4 @@ def test_the_same_runs_give_the_same_bytes_and_without_factors_there_is_no_secti
         assert (one / name).read_bytes() == (two / name).read_bytes()
     assert "## Interactions" in (one / "report.md").read_text(encoding="utf-8")
     plain = content(write({"ppo": RUNS["ppo.0"], "grpo": RUNS["grpo.0"]}, name="plain"))
-    assert "Interactions" not in [section.title for section in plain.sections]
+    assert "Interactions" not in [say(section.title) for section in plain.sections]

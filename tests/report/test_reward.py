@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,46 +12,44 @@ import pytest
 
 from paribus.report import figures
 from paribus.report.blocks import Page, Prose, Table
-from paribus.report.figures import Reached, draw_frontier
+from paribus.report.figures import Reached, draw_points
+from paribus.report.message import say
 from paribus.report.page import page
 from paribus.report.reward import quarters, reward_and_kl
 from paribus.stats import crossed
-from paribus.store import CellRow, EvalRow, FactorRow, StepRow, StoredRun, TimingRow, read_experiment
-from paribus.store.files import write_rows
-from paribus.store.layout import step_files
+from paribus.store import CellRow, FactorRow, StepRow, StoredRun, TimingRow, read_experiment
+from reading import evaluated, said
 
 RUNS = {"ppo": {0: "11110000", 1: "11100000"}, "dpo": {0: "11110000", 1: "11111000"}}
-Change = Callable[[int, EvalRow], dict[str, Any]]
 TITLE = "Reward and KL"
 
 
 @pytest.fixture
 def no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what takes seconds and has tests of its own."""
-    monkeypatch.setattr(figures, "_svg", lambda *_, **__: "<svg></svg>")
+    monkeypatch.setattr(figures, "_svg", lambda *_: "<svg></svg>")
+    monkeypatch.setattr(figures, "_png", lambda *_: b"")
 
 
 def content(folder: Path) -> Page:
     return page(read_experiment(folder), 1.5)
 
 
-def blocks(found: Page) -> list[Any]:
-    return [b for s in found.sections if s.title == TITLE for b in s.blocks]
+def blocks(found: Page, title: str = TITLE) -> list[Any]:
+    return [b for s in found.sections if say(s.title) == title for b in s.blocks]
 
 
-def tables(found: Page) -> list[Table]:
-    return [b for b in blocks(found) if b.kind == "table"]
+def tables(found: Page, title: str = TITLE) -> list[Table]:
+    """Return the section's tables in English."""
+    return [
+        replace(b, caption=say(b.caption), columns=said(b.columns), rows=[said(row) for row in b.rows])
+        for b in blocks(found, title)
+        if b.kind == "table"
+    ]
 
 
-def texts(found: Page, tone: str = "plain") -> list[str]:
-    return [b.text for b in blocks(found) if isinstance(b, Prose) and b.tone == tone]
-
-
-def evaluated(run: StoredRun | None, change: Change) -> None:
-    """Write a run's last evaluation again, each row with what `change` adds."""
-    assert run is not None
-    path = step_files(run.paths.evals / "test")[max(run.eval_steps("test"))]
-    write_rows(path, [row.model_copy(update=change(i, row)) for i, row in enumerate(run.eval("test"))])
+def texts(found: Page, tone: str = "plain", title: str = TITLE) -> list[str]:
+    return [say(b.text) for b in blocks(found, title) if isinstance(b, Prose) and b.tone == tone]
 
 
 def trained(run: StoredRun, stats: Mapping[str, list[float]], *, instead: bool = False) -> None:
@@ -81,7 +80,7 @@ def proxied(write: Any, **info: Any) -> Path:
 
 @pytest.mark.usefixtures("no_drawing")
 def test_without_reward_and_kl_there_is_no_section(write: Any) -> None:
-    assert TITLE not in [s.title for s in content(write(RUNS)).sections]
+    assert TITLE not in [say(s.title) for s in content(write(RUNS)).sections]
 
 
 @pytest.mark.usefixtures("no_drawing")
@@ -147,7 +146,7 @@ def test_only_like_rewards_share_an_axis(write: Any) -> None:
         for run in found.values():
             evaluated(run, lambda i, row, arm=arm: {"kl": 1.0} | ({"reward": 7.0} if arm == "ppo.judge" else {}))
     found = content(folder)
-    titles = [(b.name, b.title) for b in blocks(found) if b.kind == "figure"]
+    titles = [(b.name, say(b.title)) for b in blocks(found) if b.kind == "figure"]
     assert titles == [
         ("frontier", "Reward against KL on test, rule; rings are runs"),
         ("frontier-2", "Reward against KL on test, judge; rings are runs"),
@@ -184,7 +183,7 @@ def test_gold_that_falls_while_the_reward_rises_is_flagged(write: Any) -> None:
 
 @pytest.mark.usefixtures("no_drawing")
 def test_arms_taught_by_the_starting_policy_are_not_judged_by_what_it_sampled(write: Any) -> None:
-    source = {"algorithm": {"kind": "offline", "source": {"type": "own_pairs", "of": "start"}}}
+    source = {"algorithm": {"kind": "offline", "name": "dpo", "source": {"type": "own_pairs", "of": "start"}}}
     folder = proxied(write, resolved={"arms": {"dpo": source}})
     exp = read_experiment(folder)
     for arm in RUNS:
@@ -194,8 +193,8 @@ def test_arms_taught_by_the_starting_policy_are_not_judged_by_what_it_sampled(wr
     _, training, _ = tables(found)
     assert [row[0] for row in training.rows] == ["ppo"]
     assert any("starting policy" in text and text.startswith("Of dpo") for text in texts(found, "note"))
-    curves = next(s for s in found.sections if s.title == "Learning curves").blocks
-    assert "of the starting policy, not of the trained one, for dpo" in curves[1].text
+    told = texts(found, "note", "Learning curves")
+    assert "of the starting policy, not of the trained one, for dpo" in told[1]
 
 
 @pytest.mark.usefixtures("no_drawing")
@@ -216,13 +215,10 @@ def test_an_arm_that_samples_nothing_has_a_report(write: Any) -> None:
         last = [row for row in run.timing if row.suite]
         run.paths.timing.write_text("".join(row.model_dump_json() + "\n" for row in [*rows, *last]))
     found = content(folder)
-    cost = next(s for s in found.sections if s.title == "Cost").blocks
-    (totals, phases) = [b for b in cost if b.kind == "table"]
+    (totals, phases) = tables(found, "Cost")
     assert totals.rows[3] == ["median tokens/s", "90", "–", "–"]
     assert ["reference log-probs", "–", "", "4.0 s", "25.0 %"] in phases.rows
-    names = [
-        b.name for b in next(s for s in found.sections if s.title == "Learning curves").blocks if b.kind == "figure"
-    ]
+    names = [b.name for b in blocks(found, "Learning curves") if b.kind == "figure"]
     assert names[-4:] == ["loss", "margin", "ranked", "logp-good"] and "score" in names
 
 
@@ -241,11 +237,12 @@ def test_everything_outside_the_trust_region_is_one_panel(write: Any) -> None:
 def test_the_same_runs_give_the_same_section(write: Any) -> None:
     folder = proxied(write)
     one, two = (reward_and_kl(read_experiment(folder)) for _ in range(2))
-    assert one == two and any(b.kind == "figure" and b.svg.startswith("<svg") for b in one)
+    assert one == two and any(b.kind == "figure" and b.drawings[0].draw("en").svg.startswith("<svg") for b in one)
 
 
 def test_the_base_is_drawn_in_the_ink_of_the_page() -> None:
     arm = Reached("ppo", 3.0, 0.9, [(2.0, 1.4), (4.0, 0.4)])
-    alone, both = (draw_frontier(p, ["ppo"]) for p in ([arm], [Reached("base", 0.0, 0.1, []), arm]))
+    base = Reached("base", 0.0, 0.1, [])
+    alone, both = (draw_points(p, ["ppo"], "KL", "reward")("en").svg for p in ([arm], [base, arm]))
     assert both.count("currentColor") > alone.count("currentColor") and figures.COLOURS[0] in alone
     assert ">base<" in both and ">base<" not in alone

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from paribus.report import build
-from paribus.report.text import fenced, markdown, visible
+from paribus.report.message import say
+from paribus.report.render import inert
+from paribus.report.text import cut, fenced, markdown, visible
 
 ATTACKS = [
     "<script>alert(1)</script>",
@@ -93,6 +99,11 @@ def test_a_report_of_hostile_models_has_the_elements_of_a_harmless_one(write: An
     assert tags(loud).seen == tags(calm).seen
     assert tags(loud).attributes - tags(calm).attributes <= {("d", d) for _, d in tags(loud).attributes}
     assert "<script>alert(1)</script>" in "".join(tags(loud).text)
+    (cases,) = re.findall(
+        r'<script type="application/json" class="cases">(.*?)</script>', loud.read_text(encoding="utf-8"), re.DOTALL
+    )
+    held = json.loads(cases)["cases"][0]
+    assert held["question"] == visible(evil) and held["samples"][0][4].startswith(visible(evil))
     page = loud.read_text(encoding="utf-8")
     assert not {"\u202e", "\u2066", "\x00", "\x1b", "\u200b"} & set(page)
     kinds = [
@@ -105,7 +116,29 @@ def test_a_report_of_hostile_models_has_the_elements_of_a_harmless_one(write: An
 def test_the_page_fetches_nothing_and_runs_nothing(write: Any, tmp_path: Path) -> None:
     page = build(write({"ppo": {0: "11100000"}, "grpo": {0: "10110000"}}, seeds=[0]), tmp_path / "out")
     seen = tags(page)
-    assert not seen.seen.keys() & {"script", "link", "img", "iframe", "object", "embed", "image"}
+    assert not seen.seen.keys() & {"link", "img", "iframe", "object", "embed", "image", "form", "base"}
+    assert not {name for name, _ in seen.attributes if name.startswith("on")}
     outside = [v for k, v in seen.attributes if k in ("src", "href", "xlink:href") and v and not v.startswith("#")]
     assert outside == []
-    assert "@import" not in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "@import" not in text and "url(http" not in text
+    # of its two scripts one is data, and the policy allows the other by what it holds
+    data, own = re.findall(r"<script([^>]*)>(.*?)</script>", text, re.DOTALL)
+    assert data[0] == ' type="application/json" class="cases"' and own[0] == "" and seen.seen["script"] == 2
+    policy = next(v for k, v in seen.attributes if k == "content" and v and "default-src" in v)
+    digest = b64encode(sha256(own[1].encode()).digest()).decode()
+    assert policy == (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, "</script><script>alert(1)</script>", "<!--<script>", "]]>", "\u003c"])
+def test_data_for_the_script_is_inert_and_comes_back(attack: str) -> None:
+    text = visible(attack)
+    told = inert({"a": [text], text: 1})
+    assert not set("<>&\u2028\u2029") & set(told) and json.loads(told) == {"a": [text], text: 1}
+
+
+def test_what_is_left_out_of_a_long_text_is_counted() -> None:
+    assert cut("short", 5) == "short" and say(cut("a" * 100_000, 3)) == "aaa … (99,997 more characters)"

@@ -1,12 +1,14 @@
-"""What the runs took: seconds, money and memory, and what an answer costs afterwards."""
+"""What the runs took: seconds, money, and what accuracy they bought."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from paribus.report.blocks import Block, Prose, Table
+from paribus.report.blocks import Block, Drawing, Figure, Prose, Table
+from paribus.report.figures import Reached, draw_phases, draw_points, phases_data, points_data
+from paribus.report.message import Joined, Message, Text, msg
 from paribus.report.results import (
     Schedule,
     Scores,
@@ -17,62 +19,115 @@ from paribus.report.results import (
     token_rates,
     training_seconds,
 )
-from paribus.report.text import DASH, duration, gigabytes, listing, number, percent, ratio
-from paribus.stats import log_ratio
-from paribus.store import PHASES, EvalRow, Phase, StoredExperiment, StoredRun, TimingRow
+from paribus.report.text import DASH, duration, listing, number, percent, ratio, span
+from paribus.stats import Interval, log_ratio
+from paribus.store import PHASES, StoredExperiment, StoredRun
 
 Runs = Mapping[str, Mapping[int, StoredRun]]  # arm -> seed -> run
 Measure = Callable[[StoredRun], float]
-PHASE_NAMES = {
-    "rollout": "rollout",
-    "grade": "grading",
-    "old_logp": "old log-probs",
-    "ref_logp": "reference log-probs",
-    "values": "values",
-    "policy_update": "policy update",
-    "critic_update": "critic update",
-    "save": "saving",
-    "eval": "evaluation",
-    "other": "other",
+PHASE_NAMES: dict[str, Text] = {
+    "rollout": msg("rollout"),
+    "grade": msg("grading"),
+    "old_logp": msg("old log-probs"),
+    "ref_logp": msg("reference log-probs"),
+    "values": msg("values"),
+    "policy_update": msg("policy update"),
+    "critic_update": msg("critic update"),
+    "save": msg("saving"),
+    "eval": msg("evaluation"),
+    "other": msg("other"),
 }
 
 
-def cost(exp: StoredExperiment, price: float) -> list[Block]:
-    """Return the totals per run, their ratios between arms, and the split by phase."""
-    runs = {arm: found for arm, found in finished(exp).items() if found}
+def timed(exp: StoredExperiment) -> dict[str, Mapping[int, StoredRun]]:
+    """Return the arms that have finished runs, with these."""
+    return {arm: found for arm, found in finished(exp).items() if found}
+
+
+def cost(exp: StoredExperiment, s: Scores, price: float) -> list[Block]:
+    """Return the split by phase, the totals per run, their ratios between arms, and what accuracy they bought."""
+    runs = timed(exp)
     if not runs:
-        return [Prose("No finished run.", "note")]
+        return [Prose(msg("No finished run."), "note")]
+    plan = schedule(runs)
+    notes = msg(
+        "Training: all recorded time that counts in the result, evaluations left out; one device a run. Tokens/s: "
+        "sampled (response) tokens of a step over the whole step's seconds, the median over steps; prompt tokens are "
+        "not counted. Ratios: geometric mean over the seeds that both arms finished, with the 95 % t interval of the "
+        "log ratio."
+    )
+    return [
+        *_drawn_phases(runs),
+        totals(exp, price),
+        *_fairness(plan),
+        Prose(notes, "note"),
+        _phases(runs),
+        *_bought(exp, s, price),
+    ]
+
+
+def cost_sentences(exp: StoredExperiment) -> list[Message]:
+    """Return what may be said of the wall-clock of arms: nothing where their runs were not timed fairly."""
+    runs = timed(exp)
+    plan = schedule(runs)
+    out = []
+    for arm, first in references(list(runs), exp.info.cells):
+        found = cost_ratio(runs, arm, first, training_seconds, plan)
+        if found is None:
+            continue
+        if found.n == 1:
+            text = msg("Training {arm} took ×{ratio} of the wall-clock of {first}, from one run of each.",
+                       arm=arm, first=first, ratio=f"{found.estimate:.2f}")  # fmt: skip
+        else:
+            text = msg(
+                "Training {arm} took ×{ratio} of the wall-clock of {first} (95 % interval {interval}, {pairs}).",
+                arm=arm,
+                first=first,
+                ratio=f"{found.estimate:.2f}",
+                interval=span(f"{found.low:.2f}", f"{found.high:.2f}"),
+                pairs=msg("{n} pairs of runs", n=found.n),
+            )
+        out.append(text)
+    return out
+
+
+def cost_ratio(runs: Runs, arm: str, reference: str, measure: Measure, plan: Schedule) -> Interval | None:
+    """Return an arm's ratio to another over the seeds that both finished; None where there is none or it is unfair."""
+    common = [seed for seed in runs[arm] if seed in runs[reference]]
+    above, below = ([measure(runs[name][seed]) for seed in common] for name in (arm, reference))
+    if not plan.comparable or not common or min(above + below) <= 0:
+        return None
+    return log_ratio(above, below)
+
+
+def totals(exp: StoredExperiment, price: float) -> Table:
+    """Return what a run of each arm took, mean over seeds, and the ratios between arms."""
+    runs = timed(exp)
     plan, arms = schedule(runs), list(runs)
     against = references(arms, exp.info.cells)
 
-    def row(label: str, measure: Measure, show: Callable[[float], str], *, ratios: bool = False) -> list[str]:
+    def row(label: Text, measure: Measure, show: Callable[[float], str], *, ratios: bool = False) -> list[Text]:
         means = [show(mean_over_seeds(runs[arm], measure)) for arm in arms]
-        return [label, *means, *(_ratio(runs, arm, first, measure, plan, ratios) for arm, first in against)]
+        found = [cost_ratio(runs, arm, first, measure, plan) if ratios else None for arm, first in against]
+        return [label, *means, *(ratio(x) if x else DASH if ratios else "" for x in found)]
 
     def hours(run: StoredRun) -> float:
         return training_seconds(run) / 3600
 
+    def dollars(run: StoredRun) -> float:
+        return hours(run) * price
+
+    at_price = msg("price at {price} a device-hour", price=f"${price:.2f}")
     rows = [
-        row("training, wall-clock", training_seconds, duration, ratios=True),
-        row("training, device-hours", hours, lambda x: number(x, 3)),
-        row(f"price at ${price:.2f} a device-hour", lambda run: hours(run) * price, lambda x: f"${number(x, 3)}"),
-        row("median tokens/s", median_rate, lambda x: number(x, 0) if x else DASH, ratios=True),
-        row("evaluation, wall-clock", evaluation_seconds, duration),
-        row("work lost to restarts", lambda run: run.lost_seconds, duration),
+        row(msg("training, wall-clock"), training_seconds, duration, ratios=True),
+        row(msg("training, device-hours"), hours, lambda x: number(x, 3)),
+        row(at_price, dollars, lambda x: f"${number(x, 3)}"),
+        row(msg("median tokens/s"), median_rate, lambda x: number(x, 0) if x else DASH, ratios=True),
+        row(msg("evaluation, wall-clock"), evaluation_seconds, duration),
+        row(msg("work lost to restarts"), lambda run: run.lost_seconds, duration),
     ]
-    heads = [*arms, *(f"{arm} relative to {first}" for arm, first in against)]
-    return [
-        Table(["mean over seeds", *heads], rows),
-        *_fairness(plan),
-        Prose(
-            "Training: all recorded time that counts in the result, evaluations left out; one device a run. Tokens/s: "
-            "sampled (response) tokens of a step over the whole step's seconds, the median over steps; prompt tokens "
-            "are not counted. Ratios: geometric mean over the seeds that both arms finished, with the 95 % t interval "
-            "of the log ratio.",
-            "note",
-        ),
-        _phases(runs),
-    ]
+    relative = [msg("{arm} relative to {first}", arm=arm, first=first) for arm, first in against]
+    return Table([msg("mean over seeds"), *arms, *relative], rows, name="cost")
 
 
 def median_rate(run: StoredRun) -> float:
@@ -87,28 +142,20 @@ def mean_over_seeds(runs: Mapping[int, StoredRun], measure: Measure) -> float:
     return sum(measure(run) for run in runs.values()) / len(runs)
 
 
-def _ratio(runs: Runs, arm: str, reference: str, measure: Measure, plan: Schedule, wanted: bool) -> str:
-    common = [seed for seed in runs[arm] if seed in runs[reference]]
-    above, below = ([measure(runs[name][seed]) for seed in common] for name in (arm, reference))
-    if not wanted:
-        return ""
-    if not plan.comparable or not common or min(above + below) <= 0:
-        return DASH
-    return ratio(log_ratio(above, below))
-
-
 def _fairness(plan: Schedule) -> list[Block]:
-    faults = []
+    faults: list[Text] = []
     if not plan.exclusive:
-        faults.append("runs overlapped in time, so they slowed each other down")
+        faults.append(msg("runs overlapped in time, so they slowed each other down"))
     if not plan.alike:
-        faults.append("runs had different machines or thread counts")
+        faults.append(msg("runs had different machines or thread counts"))
     if faults:
-        return [Prose(f"No cost ratios: {listing(faults)}.", "warning")]
+        return [Prose(msg("No cost ratios: {faults}.", faults=listing(faults)), "warning")]
     if not plan.interleaved:
-        text = "The arms did not take turns seed by seed, so a drift of the machine's speed may favour one of them."
+        text = msg(
+            "The arms did not take turns seed by seed, so a drift of the machine's speed may favour one of them."
+        )
         return [Prose(text, "warning")]
-    return [Prose("Runs had the machine to themselves and the arms took turns, seed by seed.", "note")]
+    return [Prose(msg("Runs had the machine to themselves and the arms took turns, seed by seed."), "note")]
 
 
 def phase_means(runs: Mapping[int, StoredRun]) -> dict[str, float]:
@@ -118,109 +165,44 @@ def phase_means(runs: Mapping[int, StoredRun]) -> dict[str, float]:
     return {p: seconds for p, seconds in means.items() if seconds}
 
 
+def _drawn_phases(runs: Runs) -> list[Block]:
+    split = {arm: phase_means(found) for arm, found in runs.items()}
+    if not any(split.values()):
+        return []
+    drawing = Drawing("", draw_phases(split, PHASE_NAMES), phases_data(split, PHASE_NAMES, "phases"))
+    return [Figure("phases", msg("Training seconds by phase"), [drawing], wide=True)]
+
+
 def _phases(runs: Runs) -> Table:
     means = {arm: phase_means(found) for arm, found in runs.items()}
     totals = {arm: sum(split.values()) for arm, split in means.items()}
-    rows = []
+    rows: list[list[Text]] = []
     for phase in PHASES:
         if any(phase in split for split in means.values()):
-            cells = []
+            cells: list[Text] = []
             for arm, split in means.items():
                 seconds = split.get(phase)
                 cells += [DASH, ""] if seconds is None else [duration(seconds), percent(seconds / totals[arm], 1)]
             rows.append([PHASE_NAMES[phase], *cells])
-    rows.append(["all", *(cell for total in totals.values() for cell in (duration(total), ""))])
-    return Table(["phase", *(c for arm in runs for c in (arm, "share"))], rows, caption="Training time by phase, a run")
+    rows.append([msg("all"), *(cell for total in totals.values() for cell in (duration(total), ""))])
+    columns: list[Text] = [msg("phase"), *(c for arm in runs for c in (arm, msg("share")))]
+    return Table(columns, rows, caption=msg("Training time by phase, a run"), name="phases")
 
 
-def memory(exp: StoredExperiment) -> list[Block]:
-    """Return the peaks of memory by phase: the process, then the device's allocator where there is one."""
-    runs = {arm: found for arm, found in finished(exp).items() if found}
-    kinds: list[tuple[str, Callable[[TimingRow], Mapping[Phase, int]]]] = [
-        ("process, resident (RSS)", lambda row: row.rss_peak),
-        ("device allocator, allocated", lambda row: row.allocated_peak),
-        ("device allocator, reserved", lambda row: row.reserved_peak),
-    ]
-    rows = []
-    for label, read in kinds:
-        peaks = {arm: _peaks(found, read) for arm, found in runs.items()}
-        if any(peaks.values()):
-            whole = [max(p.values(), default=None) for p in peaks.values()]
-            rows.append([label, "whole run", *map(gigabytes, whole)])
-            for phase in PHASES:
-                if any(phase in p for p in peaks.values()):
-                    rows.append(["", PHASE_NAMES[phase], *(gigabytes(p.get(phase)) for p in peaks.values())])
-    if not rows:
-        return [Prose("No memory was recorded.", "note")]
-    text = (
-        "Highest value of all steps and seeds while the phase ran. GB = 10^9 bytes (1 GiB = 1.074 GB). Memory that an "
-        "earlier phase left allocated counts in the later ones."
-    )
-    return [Table(["peak", "phase", *runs], rows, labels=2), Prose(text, "note")]
-
-
-def _peaks(runs: Mapping[int, StoredRun], read: Callable[[TimingRow], Mapping[Phase, int]]) -> dict[str, int]:
-    out: dict[str, int] = {}
-    for run in runs.values():
-        for row in run.all_timing:
-            for phase, size in read(row).items():
-                out[phase] = max(out.get(phase, 0), size)
-    return out
-
-
-def inference(exp: StoredExperiment, s: Scores) -> list[Block]:
-    """Return what the final evaluations say of length, speed and form of the answers."""
-    models: list[tuple[str, list[tuple[StoredRun, Sequence[EvalRow]]]]] = []
-    if exp.base is not None and s.base_rows:
-        models.append(("base", [(exp.base, s.base_rows)]))
-    done = finished(exp)
-    models += [(arm, [(done[arm][seed], s.rows[arm, seed]) for seed in s.seeds[arm]]) for arm in exp.info.arms]
-    rows = [[name, *_profile(s.suite, found)] for name, found in models if found]
-    columns = [
-        "model", "output tokens, mean", "of right answers", "of wrong ones", "tokens per right answer", "time",
-        "tokens/s", "cut at the limit", "no answer found", "format kept", "right among finished",
-    ]  # fmt: skip
-    text = (
-        "From the final evaluations, all seeds of an arm together; time is the mean of one evaluation, grading "
-        "included. Right among finished leaves out responses cut at the length limit."
-    )
-    return [Table(columns, rows), Prose(text, "note")]
-
-
-def _profile(suite: str, found: Sequence[tuple[StoredRun, Sequence[EvalRow]]]) -> list[str]:
-    rows = [row for _, part in found for row in part]
-    known = [row for row in rows if row.score is not None]
-    right = [row for row in known if row.score == 1]
-    wrong = [row for row in known if row.score != 1]
-    ended = [row for row in known if not row.truncated]
-    tokens = sum(row.tokens for row in rows)
-    seconds = [_eval_seconds(run, suite) for run, _ in found]
-    timed = [x for x in seconds if x is not None]
-    full = len(timed) == len(found) and sum(timed) > 0
-    return [
-        number(_mean_tokens(rows), 1),
-        number(_mean_tokens(right), 1),
-        number(_mean_tokens(wrong), 1),
-        number(tokens / len(right) if right else None, 1),
-        duration(sum(timed) / len(timed)) if full else DASH,
-        number(tokens / sum(timed), 0) if full else DASH,
-        percent(_share(rows, lambda row: row.truncated), 1),
-        percent(_share(rows, lambda row: row.status == "unparsable"), 1),
-        percent(_share(rows, lambda row: row.format), 1),
-        percent(_share(ended, lambda row: row.score == 1), 1),
-    ]
-
-
-def _eval_seconds(run: StoredRun, suite: str) -> float | None:
-    """Return the seconds of the run's last evaluation of the suite."""
-    last = max(run.eval_steps(suite))
-    found = [row.seconds.get("eval", 0.0) for row in run.timing if (row.suite, row.step) == (suite, last)]
-    return found[-1] if found else None
-
-
-def _mean_tokens(rows: Sequence[EvalRow]) -> float | None:
-    return sum(row.tokens for row in rows) / len(rows) if rows else None
-
-
-def _share(rows: Sequence[EvalRow], test: Callable[[EvalRow], bool]) -> float | None:
-    return sum(map(test, rows)) / len(rows) if rows else None
+def _bought(exp: StoredExperiment, s: Scores, price: float) -> list[Block]:
+    """Return accuracy against what training cost, where the runs were timed fairly."""
+    runs = timed(exp)
+    if not schedule(runs).comparable or not price:
+        return []
+    points = [Reached(msg("base"), 0.0, 100 * float(s.base.mean()), [])] if s.base is not None and s.base.size else []
+    for arm, found in runs.items():
+        if s.table[arm].size:
+            paid = [training_seconds(found[seed]) / 3600 * price for seed in s.seeds[arm]]
+            scored = (100 * s.table[arm].mean(1)).tolist()
+            mean = 100 * float(s.table[arm].mean())
+            points.append(Reached(arm, sum(paid) / len(paid), mean, list(zip(paid, scored, strict=True))))
+    x = msg("US dollars of training a run, {price} a device-hour", price=f"${price:.2f}")
+    y = msg("{metric} on {suite}, %", metric=s.metric, suite=s.suite)
+    drawing = Drawing("", draw_points(points, exp.info.arms, x, y), points_data(points, x, y, "accuracy-per-dollar"))
+    title = Joined([msg("What the training bought"), msg("rings are runs")], "; ")
+    return [Figure("accuracy-per-dollar", title, [drawing], wide=True)]

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paribus.report.blocks import Block, Figure, Prose, Table
-from paribus.report.figures import Effect, draw_effects
+from paribus.report.blocks import Block, Drawing, Figure, Prose, Table
+from paribus.report.figures import Effect, draw_effects, effects_data
+from paribus.report.message import Joined, Text, msg
 from paribus.report.results import Scores, level_text, pair_level, pairs
 from paribus.report.text import DASH, count, listing, number, percent, point_range, points
 from paribus.stats import Interval, interaction, simple_effect
@@ -45,9 +46,11 @@ class Contrast(NamedTuple):
         return "flat" if self.interval.low == self.interval.high else "not shown"
 
     @property
-    def effect(self) -> str:
-        return (
-            DASH if self.interval is None else f"{points(self.interval.estimate)} points, {point_range(self.interval)}"
+    def effect(self) -> Text:
+        if self.interval is None:
+            return DASH
+        return msg(
+            "{points} points, {interval}", points=points(self.interval.estimate), interval=point_range(self.interval)
         )
 
 
@@ -82,33 +85,55 @@ def contrasts(info: ExperimentInfo, s: Scores) -> list[Contrast]:
     return out
 
 
-def sentences(info: ExperimentInfo, s: Scores) -> list[str]:
+def sentences(info: ExperimentInfo, s: Scores) -> list[Text]:
     """Return what may be said of the interactions; where none is shown, none is denied."""
     every = contrasts(info, s)
-    out = []
+    out: list[Text] = []
     level = level_text(pair_level(len(every)))
     for factor in info.factors:
         found = [c for c in every if c.factor == factor.name]
         shown, flat, unshown, single = ([c for c in found if c.says == what] for what in SAYS)
         if shown:
-            moved = "; ".join(_moved(c) for c in shown)
-            out.append(f"Interaction with {factor.name} shown: {moved} ({level}), over {_units(shown[0], s)}.")
+            out.append(
+                msg(
+                    "Interaction with {factor} shown: {moved} ({level}), over {units}.",
+                    factor=factor.name,
+                    moved=_moved(shown),
+                    level=level,
+                    units=_units(shown[0], s),
+                )
+            )
         if flat:
             out.append(
-                f"Nothing can be said of an interaction with {factor.name} where it is 0 for every problem in every "
-                f"seed: {'; '.join(_moved(c) for c in flat)}."
+                msg(
+                    "Nothing can be said of an interaction with {factor} where it is 0 for every problem in every "
+                    "seed: {moved}.",
+                    factor=factor.name,
+                    moved=_moved(flat),
+                )
             )
         if unshown:
             reach = max(max(abs(c.interval.low), abs(c.interval.high)) for c in unshown if c.interval)
             out.append(
-                f"No interaction with {factor.name} shown: {'; '.join(_moved(c) for c in unshown)} ({level}), over "
-                f"{_units(unshown[0], s)}. That does not mean that there is none: a true one of up to "
-                f"{100 * reach:.1f} points is compatible with these runs."
+                msg(
+                    "No interaction with {factor} shown: {moved} ({level}), over {units}. That does not mean that "
+                    "there is none: a true one of up to {reach} points is compatible with these runs.",
+                    factor=factor.name,
+                    moved=_moved(unshown),
+                    level=level,
+                    units=_units(unshown[0], s),
+                    reach=f"{100 * reach:.1f}",
+                )
             )
         if single:
             out.append(
-                f"Interaction with {factor.name}, one run a cell: {'; '.join(_moved(c) for c in single)} ({level}). "
-                "This speaks of these checkpoints, not of the algorithms."
+                msg(
+                    "Interaction with {factor}, one run a cell: {moved} ({level}). This speaks of these checkpoints, "
+                    "not of the algorithms.",
+                    factor=factor.name,
+                    moved=_moved(single),
+                    level=level,
+                )
             )
     return out
 
@@ -117,44 +142,54 @@ def interactions(info: ExperimentInfo, s: Scores) -> list[Block]:
     """Return the section: levels, accuracy by arm and level, differences of differences, simple effects."""
     out: list[Block] = [_levels(info)]
     if len(info.factors) > 1:
-        text = "Each level is the mean over all levels of the other factors; interactions of three are not estimated."
+        text = msg(
+            "Each level is the mean over all levels of the other factors; interactions of three are not estimated."
+        )
         out.append(Prose(text, "note"))
     out += [_by_level(info, s, i) for i in range(len(info.factors))]
     every = contrasts(info, s)
     if not every:
-        out.append(Prose("There is one arm, so there is nothing for a factor to interact with.", "note"))
+        out.append(Prose(msg("There is one arm, so there is nothing for a factor to interact with."), "note"))
     else:
         out += [Prose(text) for text in sentences(info, s)]
         effects = [_drawn(c, c.interval) for c in every if c.interval is not None]
         if effects:
-            title = "Differences of differences, with intervals; rings are seeds"
-            out.append(Figure("interactions", title, draw_effects(effects), wide=True))
+            title = Joined([msg("Differences of differences, with intervals"), msg("rings are seeds")], "; ")
+            drawing = Drawing("", draw_effects(effects), effects_data(effects, "interactions"))
+            out.append(Figure("interactions", title, [drawing], wide=True))
         out.append(_differences(every))
     out.append(_simple(info, s))
     return out
 
 
 def _levels(info: ExperimentInfo) -> Table:
-    rows = []
+    rows: list[list[Text]] = []
     for factor in info.factors:
         for level in factor.levels:
             told = ", ".join(f"{path} = {value}" for path, value in factor.changes[level].items())
-            rows.append([factor.name, level, told or "as the file says"])
-    return Table(["factor", "level", "changes"], rows, "What was varied across all arms", labels=3)
+            rows.append([factor.name, level, told or msg("as the file says")])
+    columns = [msg("factor"), msg("level"), msg("changes")]
+    return Table(columns, rows, msg("What was varied across all arms"), labels=3, name="levels")
 
 
 def _by_level(info: ExperimentInfo, s: Scores, i: int) -> Table:
     factor = info.factors[i]
     rows = [[arm, *(_accuracy(info, s, i, arm, level) for level in factor.levels)] for arm in arms_of(info)]
-    return Table(["arm", *factor.levels], rows, f"Accuracy on {s.suite} by {factor.name}, with 95 % intervals")
+    caption = msg("Accuracy on {suite} by {factor}, with 95 % intervals", suite=s.suite, factor=factor.name)
+    return Table([msg("arm"), *factor.levels], rows, caption, name=f"accuracy-by-{factor.name}")
 
 
-def _accuracy(info: ExperimentInfo, s: Scores, i: int, arm: str, level: str) -> str:
+def _accuracy(info: ExperimentInfo, s: Scores, i: int, arm: str, level: str) -> Text:
     table = _table(info, s, i, arm, level, _common(info, s, i, [(arm, level)]))
     if not table.size:
         return DASH
     own = simple_effect(table, np.zeros_like(table))
-    return f"{percent(own.estimate)} ({number(100 * own.low)} to {number(100 * own.high)})"
+    return msg(
+        "{share} ({low} to {high})",
+        share=percent(own.estimate),
+        low=number(100 * own.low),
+        high=number(100 * own.high),
+    )
 
 
 def _differences(every: Sequence[Contrast]) -> Table:
@@ -165,16 +200,22 @@ def _differences(every: Sequence[Contrast]) -> Table:
             f"{c.high} − {c.low}",
             points(c.interval.estimate) if c.interval else DASH,
             point_range(c.interval) if c.interval else DASH,
-            f"{c.interval.method}, {count(len(c.seeds), 'seed')}" if c.interval else "no common finished seed",
+            Joined([c.interval.method, count(len(c.seeds), "seed")], ", ")
+            if c.interval
+            else msg("no common finished seed"),
         ]
         for c in every
     ]
-    columns = ["factor", "difference of arms", "between levels", "points", level_text(pair_level(len(rows))), "method"]
-    return Table(columns, rows, "Differences of differences, problem by problem within each seed", labels=3)
+    columns = [
+        msg("factor"), msg("difference of arms"), msg("between levels"), msg("points"),
+        level_text(pair_level(len(rows))), msg("method"),
+    ]  # fmt: skip
+    caption = msg("Differences of differences, problem by problem within each seed")
+    return Table(columns, rows, caption, labels=3, name="differences-of-differences")
 
 
 def _simple(info: ExperimentInfo, s: Scores) -> Table:
-    rows = []
+    rows: list[list[Text]] = []
     for i, factor in enumerate(info.factors):
         for arm in arms_of(info):
             for level in factor.levels[1:]:
@@ -184,8 +225,10 @@ def _simple(info: ExperimentInfo, s: Scores) -> Table:
                 own = simple_effect(high, low) if high.size else None
                 told = [points(own.estimate), point_range(own), own.method] if own else [DASH, DASH, DASH]
                 rows.append([factor.name, arm, f"{level} − {factor.levels[0]}", *told])
-    columns = ["factor", "arm", "between levels", "points", "95 % interval", "method"]
-    return Table(columns, rows, "What each factor does within one arm", labels=3)
+    columns = [
+        msg("factor"), msg("arm"), msg("between levels"), msg("points"), msg("95 % interval"), msg("method"),
+    ]  # fmt: skip
+    return Table(columns, rows, msg("What each factor does within one arm"), labels=3, name="simple-effects")
 
 
 def _drawn(c: Contrast, interval: Interval) -> Effect:
@@ -194,11 +237,24 @@ def _drawn(c: Contrast, interval: Interval) -> Effect:
     return Effect(label, 100 * interval.estimate, 100 * interval.low, 100 * interval.high, runs)
 
 
-def _moved(c: Contrast) -> str:
-    return f"from {c.low} to {c.high}, {c.a} minus {c.b} moves by {c.effect}"
+def _moved(found: Sequence[Contrast]) -> Joined:
+    return Joined(
+        [
+            msg(
+                "from {low} to {high}, {a} minus {b} moves by {effect}",
+                low=c.low,
+                high=c.high,
+                a=c.a,
+                b=c.b,
+                effect=c.effect,
+            )
+            for c in found
+        ],
+        "; ",
+    )
 
 
-def _units(c: Contrast, s: Scores) -> str:
+def _units(c: Contrast, s: Scores) -> Text:
     return listing([count(len(c.seeds), "seed"), count(len(s.problems), "problem")])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,10 +11,13 @@ from itertools import pairwise
 import numpy as np
 
 from paribus.errors import DataError
-from paribus.stats import Interval, Paired, crossed, paired, two_way
+from paribus.report.message import Message, msg
+from paribus.stats import Interval, Paired, crossed, paired
+from paribus.stats.samples import majority, pass_at_k
 from paribus.store import CellRow, EvalRow, StoredExperiment, StoredRun
 
 ALPHA = 0.05
+ACCURACY = "accuracy"  # the metric that is the mean score over samples
 Column = Callable[[Sequence[EvalRow]], Sequence[float | None]]  # one number a row of an evaluation, or none
 
 
@@ -21,12 +25,13 @@ Column = Callable[[Sequence[EvalRow]], Sequence[float | None]]  # one number a r
 class Scores:
     """Final scores of every finished run on one suite, problem by problem (or another number of each response).
 
-    `table[arm]` is [seeds, problems] in the order of `seeds[arm]` and `problems`, means over samples; `base` is
-    [problems], or None without an evaluation of the base. `excluded` problems were not counted for at least one
-    model and are left out of all comparisons.
+    `table[arm]` is [seeds, problems] in the order of `seeds[arm]` and `problems`: by the metric, means over samples
+    for accuracy; `base` is [problems], or None without an evaluation of the base. `excluded` problems were not counted
+    for at least one model and are left out of all comparisons.
     """
 
     suite: str
+    metric: str
     problems: Sequence[str]
     excluded: Sequence[str]
     seeds: Mapping[str, Sequence[int]]
@@ -34,6 +39,12 @@ class Scores:
     base: np.ndarray | None
     rows: Mapping[tuple[str, int], Sequence[EvalRow]]
     base_rows: Sequence[EvalRow]
+
+    @property
+    def samples(self) -> int:
+        """The least number of samples that any problem has in any evaluation; 0 without evaluations."""
+        every = [self.base_rows, *self.rows.values()] if self.base_rows else list(self.rows.values())
+        return min((min(Counter(row.problem_id for row in rows).values(), default=0) for rows in every), default=0)
 
 
 def finished(exp: StoredExperiment) -> dict[str, dict[int, StoredRun]]:
@@ -52,14 +63,42 @@ def graded(rows: Sequence[EvalRow]) -> list[float | None]:
     return [row.score for row in rows]
 
 
-def scores(exp: StoredExperiment, suite: str, column: Column = graded) -> Scores:
-    """Join all evaluations of a suite by problem. Raises DataError if two are about different problems."""
+def rate(rows: Sequence[EvalRow]) -> float | None:
+    """Return the mean score of the responses that count; None where none does."""
+    known = [row.score for row in rows if row.score is not None]
+    return sum(known) / len(known) if known else None
+
+
+def primary(exp: StoredExperiment) -> Scores:
+    """Return the scores of the metric that was declared before the runs."""
+    suite, _, metric = exp.info.primary.partition(":")
+    return scores(exp, suite, metric=metric)
+
+
+def scores(exp: StoredExperiment, suite: str, metric: str = ACCURACY) -> Scores:
+    """Join all final evaluations of a suite by problem. Raises DataError if two are about different problems."""
     rows = {(arm, s): run.eval(suite) for arm, runs in finished(exp).items() for s, run in runs.items()}
     has_base = exp.base is not None and suite in exp.base.suites
     base_rows = exp.base.eval(suite) if exp.base is not None and has_base else []
-    means = {key: _by_problem(found, column(found)) for key, found in rows.items()}
-    every = ([_by_problem(base_rows, column(base_rows))] if has_base else []) + list(means.values())
-    names = [*(["the base"] if has_base else []), *(f"{arm}/seed-{s}" for arm, s in rows)]
+    return _joined(suite, metric, graded, exp.info.arms, rows, base_rows)
+
+
+def rescored(s: Scores, *, metric: str = ACCURACY, column: Column = graded) -> Scores:
+    """Return the same evaluations by another metric, or another number of each response."""
+    return _joined(s.suite, metric, column, list(s.seeds), s.rows, s.base_rows)
+
+
+def _joined(
+    suite: str,
+    metric: str,
+    column: Column,
+    arms: Sequence[str],
+    rows: Mapping[tuple[str, int], Sequence[EvalRow]],
+    base_rows: Sequence[EvalRow],
+) -> Scores:
+    means = {key: _by_problem(found, column(found), metric) for key, found in rows.items()}
+    every = ([_by_problem(base_rows, column(base_rows), metric)] if base_rows else []) + list(means.values())
+    names = [*(["the base"] if base_rows else []), *(f"{arm}/seed-{s}" for arm, s in rows)]
     for name, other in zip(names, every, strict=True):
         if other.keys() != every[0].keys():
             odd = sorted(other.keys() ^ every[0].keys())
@@ -70,23 +109,43 @@ def scores(exp: StoredExperiment, suite: str, column: Column = graded) -> Scores
     ids = list(every[0]) if every else []
     excluded = [i for i in ids if any(m[i] is None for m in every)]
     kept = [i for i in ids if i not in set(excluded)]
-    seeds = {arm: [s for a, s in rows if a == arm] for arm in exp.info.arms}
+    seeds = {arm: [s for a, s in rows if a == arm] for arm in arms}
     table = {
         arm: np.array([[means[arm, s][i] for i in kept] for s in found], float).reshape(len(found), len(kept))
         for arm, found in seeds.items()
     }
-    base = np.array([every[0][i] for i in kept], float) if has_base else None
-    return Scores(suite, kept, excluded, seeds, table, base, rows, base_rows)
+    base = np.array([every[0][i] for i in kept], float) if base_rows else None
+    return Scores(suite, metric, kept, excluded, seeds, table, base, rows, base_rows)
 
 
-def _by_problem(rows: Sequence[EvalRow], values: Sequence[float | None]) -> dict[str, float | None]:
-    """Return each problem's mean value over its samples: the problem is the unit; None if none of them counts."""
-    found: dict[str, list[float]] = {}
+def _by_problem(
+    rows: Sequence[EvalRow], values: Sequence[float | None], metric: str = ACCURACY
+) -> dict[str, float | None]:
+    """Return each problem's score over its samples that count: the problem is the unit; None where too few count."""
+    found: dict[str, list[tuple[str | None, float]]] = {}
     for row, value in zip(rows, values, strict=True):
         known = found.setdefault(row.problem_id, [])
         if value is not None:
-            known.append(value)
-    return {problem: sum(known) / len(known) if known else None for problem, known in found.items()}
+            known.append((row.answer, value))
+    return {problem: _worth(known, metric) for problem, known in found.items()}
+
+
+def _worth(samples: Sequence[tuple[str | None, float]], metric: str) -> float | None:
+    """Return what one problem's (answer, score) samples are worth by a metric.
+
+    Among votes all right answers count as one, wrong ones by their text; a missing answer does not vote.
+    """
+    kind, _, most = metric.partition("@")
+    k = int(most) if most else 1
+    if len(samples) < k:
+        return None
+    if kind == "pass":
+        return float(pass_at_k(len(samples), sum(score == 1 for _, score in samples), k))
+    if kind == "maj":
+        right = [float(score == 1) for _, score in samples]
+        votes = [True if score == 1 else answer for answer, score in samples]
+        return majority(votes, right, k)
+    return sum(score for _, score in samples) / len(samples)
 
 
 def gain(s: Scores, arm: str, level: float = 0.95) -> Interval | Paired | None:
@@ -97,18 +156,6 @@ def gain(s: Scores, arm: str, level: float = 0.95) -> Interval | Paired | None:
     if min(x.shape) >= 2:
         return crossed(x - s.base[None, :], level)
     return paired(x[0], s.base, level)
-
-
-def contrast(s: Scores, a: str, b: str, level: float = 0.95) -> Interval | Paired | None:
-    """Return a - b: of the algorithms with two or more runs each, otherwise of one checkpoint each (same seed)."""
-    x, y = s.table[a], s.table[b]
-    if not x.size or not y.size:
-        return None
-    if min(*x.shape, *y.shape) >= 2:
-        return two_way(x, y, level)
-    common = [seed for seed in s.seeds[a] if seed in s.seeds[b]]
-    i, j = (s.seeds[a].index(common[0]), s.seeds[b].index(common[0])) if common else (0, 0)
-    return paired(x[i], y[j], level)
 
 
 def pairs(arms: Sequence[str], cells: Sequence[CellRow] = ()) -> list[tuple[str, str]]:
@@ -132,8 +179,8 @@ def pair_level(comparisons: int) -> float:
     return 1 - ALPHA / max(1, comparisons)
 
 
-def level_text(level: float) -> str:
-    return f"{100 * level:.4g} % interval"
+def level_text(level: float) -> Message:
+    return msg("{level} % interval", level=f"{100 * level:.4g}")
 
 
 def taught_by_start(exp: StoredExperiment) -> list[str]:

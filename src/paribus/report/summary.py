@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from paribus.report.blocks import Table
-from paribus.report.cost import cost
-from paribus.report.results import scores, suites
+from paribus.report.cost import timed, totals
+from paribus.report.message import Text, msg, say
+from paribus.report.results import primary
 from paribus.report.text import percent, points
-from paribus.report.verdict import verdict
+from paribus.report.verdict import judge, verdict
 from paribus.store import read_experiment
 
 
 def summary(experiment_dir: str | Path) -> list[str]:
-    """Return the lines; the same numbers stand in the report."""
+    """Return the lines; the same numbers and the same verdict stand in the report."""
     exp = read_experiment(experiment_dir)
-    s = scores(exp, suites(exp)[0])
+    s = primary(exp)
     arms = [arm for arm in exp.info.arms if s.table[arm].size]
     mean = {arm: float(s.table[arm].mean()) for arm in arms}
-    rows = [[f"{s.suite} accuracy, mean of seeds", *(percent(mean[arm]) for arm in arms)]]
-    if s.base is not None:
+    measured = msg("{suite} {metric}, mean of seeds", suite=s.suite, metric=s.metric)
+    head: Sequence[Text] = ["", *arms]
+    rows: list[Sequence[Text]] = [[measured, *(percent(mean[arm]) for arm in arms)]]
+    if s.base is not None and s.base.size:
         base = float(s.base.mean())
-        rows.append([f"gain over base ({percent(base)}), points", *(points(mean[arm] - base) for arm in arms)])
-    head = ["", *arms]
-    totals = next((block for block in cost(exp, exp.info.price_per_hour) if isinstance(block, Table)), None)
-    if totals is not None:
-        head = ["", *totals.columns[1:]]
-        rows += [list(row) for row in totals.rows]
-    rows = [row + [""] * (len(head) - len(row)) for row in [head, *rows]]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [*lines, "", *verdict(exp.info, s)]
+        over = msg("gain over base ({share}), points", share=percent(base))
+        rows.append([over, *(points(mean[arm] - base) for arm in arms)])
+    if timed(exp):
+        cost = totals(exp, exp.info.price_per_hour)
+        head = ["", *cost.columns[1:]]
+        rows += cost.rows
+    return [*_aligned([head, *rows]), "", *map(say, verdict(exp, s, judge(exp.info, s)))]
+
+
+def _aligned(rows: Sequence[Sequence[Text]]) -> list[str]:
+    """Return the rows as lines whose columns start at the same place; short rows end early."""
+    width = max(map(len, rows))
+    cells = [[*map(say, row), *[""] * (width - len(row))] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(width)]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]

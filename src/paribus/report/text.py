@@ -6,12 +6,15 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+from paribus.report.message import Joined, Listing, Message, Text, msg
 from paribus.stats import Interval, Paired
 
 DASH = "–"
 _SPECIAL = re.compile(r"[\\`*_\[\]<>|~&$]|:(?=//)|(?<=www)\.|^[=#]|^(?:[-+]|\d+[.)])(?= |$)")
+_UNUSUAL = re.compile(r"[^\n\t -~]")  # what has to be looked up: most text has none
 _INVISIBLE = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"}
 
 
@@ -20,7 +23,19 @@ def visible(text: str) -> str:
 
     Such characters can hide text or turn its order round; newline and tab stay.
     """
-    return "".join(c if c in "\n\t" or unicodedata.category(c) not in _INVISIBLE else f"⟨U+{ord(c):04X}⟩" for c in text)
+    return _UNUSUAL.sub(lambda m: _spelt(m[0]), text)
+
+
+@lru_cache(maxsize=1 << 14)
+def _spelt(character: str) -> str:
+    return f"⟨U+{ord(character):04X}⟩" if unicodedata.category(character) in _INVISIBLE else character
+
+
+def cut(text: str, longest: int) -> Text:
+    """Return the beginning of a text, and how much of it is left out."""
+    if len(text) <= longest:
+        return text
+    return msg("{beginning} … ({n} more characters)", beginning=text[:longest], n=len(text) - longest)
 
 
 def markdown(text: str) -> str:
@@ -49,11 +64,16 @@ def percent(share: float | None, digits: int = 2) -> str:
 
 def points(difference: float, digits: int = 2) -> str:
     """Return a difference of shares in percentage points, always with its sign."""
-    return f"{100 * difference:+,.{digits}f}".replace("-", "−")
+    return f"{round(100 * difference, digits) + 0.0:+,.{digits}f}".replace("-", "−")  # never a zero with a minus
 
 
-def point_range(interval: Interval | Paired) -> str:
-    return f"{points(interval.low)} to {points(interval.high)}"
+def span(low: Text, high: Text) -> Message:
+    """Return the two ends of an interval."""
+    return msg("{low} to {high}", low=low, high=high)
+
+
+def point_range(interval: Interval | Paired) -> Message:
+    return span(points(interval.low), points(interval.high))
 
 
 def duration(seconds: float) -> str:
@@ -70,11 +90,13 @@ def gigabytes(size: float | None) -> str:
     return DASH if size is None else f"{number(size / 1e9, 2)} GB"
 
 
-def ratio(interval: Interval) -> str:
+def ratio(interval: Interval) -> Text:
     """Return a ratio as ×0.77 (−23 %), with its interval where there is one."""
     change = f"{100 * (interval.estimate - 1):+.0f} %".replace("-", "−")
-    text = f"×{interval.estimate:.2f} ({change})"
-    return f"{text}, {interval.low:.2f} to {interval.high:.2f}" if math.isfinite(interval.high) else text
+    told = f"×{interval.estimate:.2f} ({change})"
+    if not math.isfinite(interval.high):
+        return told
+    return Joined([told, span(f"{interval.low:.2f}", f"{interval.high:.2f}")], ", ")
 
 
 def value(data: Any) -> str:
@@ -92,11 +114,11 @@ def value(data: Any) -> str:
     return str(data)
 
 
-def listing(names: Sequence[str]) -> str:
+def listing(names: Sequence[Text]) -> Listing:
     """Return "a", "a and b" or "a, b and c"."""
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+    return Listing(names)
 
 
-def count(n: int, noun: str) -> str:
-    """Return "1 run", "3 runs"."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+def count(n: int, noun: str) -> Message:
+    """Return "1 run", "3 runs"; each noun is two templates, as languages count in their own ways."""
+    return msg(f"{{n}} {noun}" if n == 1 else f"{{n}} {noun}s", n=n)

@@ -1,161 +1,141 @@
-"""What may be said: the verdict, the headline numbers and the accuracy table."""
+"""What may be said: the verdict on every pair of arms, the gains over the base, the costs, and the headline numbers."""
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
-from paribus.report.blocks import Block, Prose, Table, Tile
+from paribus.report.blocks import Tile
+from paribus.report.cost import cost_sentences
 from paribus.report.interactions import sentences
-from paribus.report.results import Scores, contrast, gain, level_text, pair_level, pairs
-from paribus.report.text import DASH, count, listing, percent, point_range, points
-from paribus.stats import Paired, crossed, crossed_bootstrap, paired, wilson
-from paribus.store import EvalRow, ExperimentInfo
+from paribus.report.message import Joined, Message, Text, msg
+from paribus.report.results import ACCURACY, Scores, gain, pairs
+from paribus.report.sentences import pair_sentence, settle_sentence
+from paribus.report.text import count, listing, percent, point_range, points
+from paribus.stats import Interval, Paired
+from paribus.stats.verdict import Verdict, verdicts
+from paribus.store import ExperimentInfo, StoredExperiment
 
-BOOTSTRAP_SEED = 0
-
-
-def family_level(info: ExperimentInfo) -> float:
-    """Return the level of each interval between arms such that all of them hold together at 95 %."""
-    return pair_level(len(pairs(info.arms, info.cells)))
+MANY = 12  # pairs; beyond them they are counted, and told one by one in the table only
 
 
-def verdict(info: ExperimentInfo, s: Scores) -> list[str]:
-    """Return the sentences that the data allow; where a difference is not shown, the arms are not called the same."""
+def judge(info: ExperimentInfo, s: Scores) -> list[Verdict]:
+    """Return the verdict on every pair of arms that have scores, Holm over the pairs, by the declared margin."""
+    done = {arm: s.table[arm] for arm in info.arms if s.table[arm].size}
+    margin = None if info.margin is None else info.margin / 100
+    wanted = pairs(list(done), info.cells)
+    return verdicts(done, wanted, margin=margin) if wanted else []
+
+
+def verdict(exp: StoredExperiment, s: Scores, found: Sequence[Verdict]) -> list[Text]:
+    """Return what the data allow to say: interactions, pairs, costs, gains; `found` are the verdicts by `judge`."""
+    info = exp.info
     done = [arm for arm in info.arms if s.seeds[arm]]
     if not done:
-        return ["No run has finished yet: there is nothing to compare."]
-    level = family_level(info)
+        return [msg("No run has finished yet: there is nothing to compare.")]
+    if not s.problems:
+        return [msg("No problem was counted for every model: there is nothing to compare.")]
     out = sentences(info, s)
-    out += [_pair_sentence(s, a, b, level) for a, b in pairs(done, info.cells)]
+    out += _pair_sentences(found) if len(found) <= MANY else _counted(found)
+    if s.metric != ACCURACY:
+        out.append(msg("All of this is about {metric} on {suite}, as declared.", metric=s.metric, suite=s.suite))
+    costs = cost_sentences(exp)
+    out += costs if len(costs) <= MANY else []  # the table of cost has them all
     if s.base is not None:
         out.append(_gain_sentence(s, done))
+    ended = sum(len(s.seeds[arm]) for arm in info.arms)
+    planned = len(info.arms) * len(info.seeds)
+    if ended < planned:
+        out.append(
+            msg(
+                "Interim: {ended} of {planned} planned runs are in it. Whoever reads a verdict on the way and stops at "
+                "one that pleases is wrong more often than its 5 % say.",
+                ended=ended,
+                planned=planned,
+            )
+        )
     if len(done) < len(info.arms):
-        out.append(f"No finished run of {listing([a for a in info.arms if a not in done])}.")
+        missing = listing([a for a in info.arms if a not in done])
+        out.append(msg("No finished run of {arms}.", arms=missing))
     return out
 
 
-def _gain_sentence(s: Scores, done: list[str]) -> str:
-    parts = []
-    for arm in done:
-        g = gain(s, arm)
-        assert g is not None
-        shown = "above" if g.low > 0 else "below" if g.high < 0 else "not shown to differ from"
-        parts.append(f"{arm} is {shown} the base ({points(g.estimate)} points, 95 % interval {point_range(g)})")
+def _pair_sentences(found: Sequence[Verdict]) -> list[Text]:
+    out: list[Text] = []
+    for v in found:
+        out.append(pair_sentence(v, len(found)))
+        settled = settle_sentence(v)
+        out += [settled] if settled is not None else []
+    return out
+
+
+def _counted(found: Sequence[Verdict]) -> list[Text]:
+    """Return how the verdicts on many pairs are spread over their kinds, and the clearest of them."""
+    counts = Counter(v.kind for v in found)
+    told = msg(
+        "Of {pairs} pairs of arms, {better} show a better one, {equivalent} are equivalent, {identical} identical and "
+        "{open} inconclusive: each stands in the table of differences.",
+        pairs=len(found),
+        better=counts["better"] + counts["better_within"],
+        equivalent=counts["equivalent"],
+        identical=counts["identical"],
+        open=counts["inconclusive"],
+    )
+    clearest = min(found, key=lambda v: v.p)
+    return [told, msg("The clearest: {sentence}", sentence=pair_sentence(clearest, len(found)))]
+
+
+def _gain_sentence(s: Scores, done: Sequence[str]) -> Message:
+    gains = {arm: g for arm in done if (g := gain(s, arm)) is not None}
+    if len(gains) > MANY:
+        above, below = sum(g.low > 0 for g in gains.values()), sum(g.high < 0 for g in gains.values())
+        return msg(
+            "Of {arms} arms, {above} are above the base, {below} below and {open} not shown to differ from it.",
+            arms=len(gains),
+            above=above,
+            below=below,
+            open=len(gains) - above - below,
+        )
+    told = Joined([_gained(arm, g) for arm, g in gains.items()], "; ")
     single = [arm for arm in done if len(s.seeds[arm]) == 1]
-    close = f"; of {listing(single)} only one run is finished, so this speaks of its checkpoint" if single else ""
-    return f"{'; '.join(parts)}{close}."
-
-
-def _pair_sentence(s: Scores, a: str, b: str, level: float) -> str:
-    c = contrast(s, a, b, level)
-    assert c is not None
-    effect = f"{points(c.estimate)} points, {level_text(level)} {point_range(c)}"
-    if isinstance(c, Paired):
-        what = f"{a} minus {b}: {effect} on {count(c.n, 'problem')} ({c.wins} won, {c.losses} lost, p = {c.p:.3f})"
-        return f"{what}. One run per arm: this speaks of these two checkpoints, not of the algorithms."
-    units = f"{len(s.seeds[a])} + {len(s.seeds[b])} runs and {count(len(s.problems), 'problem')}"
-    if c.low > 0 or c.high < 0:
-        high, low = (a, b) if c.low > 0 else (b, a)
-        return f"{high} scored higher than {low}: {a} minus {b} {effect}, over {units}."
-    reach = max(abs(c.low), abs(c.high))
-    return (
-        f"No difference shown between {a} and {b}: {a} minus {b} {effect}, over {units}. That does not make them the "
-        f"same: a true difference of up to {100 * reach:.1f} points is compatible with these runs."
+    if not single:
+        return msg("{gains}.", gains=told)
+    return msg(
+        "{gains}; of {arms} only one run is finished, so this speaks of its checkpoint.",
+        gains=told,
+        arms=listing(single),
     )
 
 
-def tiles(info: ExperimentInfo, s: Scores) -> list[Tile]:
+def _gained(arm: str, g: Interval | Paired) -> Message:
+    if g.low > 0:
+        shown = msg("above the base")
+    elif g.high < 0:
+        shown = msg("below the base")
+    else:
+        shown = msg("not shown to differ from the base")
+    return msg(
+        "{arm} is {shown} ({points} points, 95 % interval {interval})",
+        arm=arm,
+        shown=shown,
+        points=points(g.estimate),
+        interval=point_range(g),
+    )
+
+
+def tiles(info: ExperimentInfo, s: Scores, found: Sequence[Verdict]) -> list[Tile]:
     """Return the headline numbers: base, arms, and each difference between arms."""
     out = []
+    asked = count(len(s.problems), "problem")
     if s.base is not None and s.base.size:
-        out.append(Tile("base", percent(float(s.base.mean()), 1), count(len(s.problems), "problem")))
-    done = [arm for arm in info.arms if s.table[arm].size]
-    for arm in done:
+        out.append(Tile(msg("base"), percent(float(s.base.mean()), 1), asked))
+    for arm in (a for a in info.arms if s.table[a].size):
         g = gain(s, arm)
-        detail = f"{points(g.estimate, 1)} points over base" if g else count(len(s.problems), "problem")
+        detail = msg("{points} points over base", points=points(g.estimate, 1)) if g else asked
         runs = count(len(s.seeds[arm]), "run")
-        out.append(Tile(arm, percent(float(s.table[arm].mean()), 1), f"{detail}, {runs}"))
-    level = family_level(info)
-    for a, b in pairs(done, info.cells):
-        c = contrast(s, a, b, level)
-        if c:
-            out.append(Tile(f"{a} − {b}", f"{points(c.estimate, 1)} pts", f"{level_text(level)} {point_range(c)}"))
+        out.append(Tile(arm, percent(float(s.table[arm].mean()), 1), Joined([detail, runs], ", ")))
+    for v in found if len(found) <= MANY else ():
+        value = msg("{points} pts", points=points(v.difference.estimate, 1))
+        detail = msg("95 % interval {interval}", interval=point_range(v.interval))
+        out.append(Tile(f"{v.a} − {v.b}", value, detail))
     return out
-
-
-def accuracy(info: ExperimentInfo, s: Scores) -> list[Block]:
-    """Return the tables of accuracy, gains over the base and differences between arms on one suite."""
-    rows = [_run_row("base", "", s.base_rows, None)] if s.base_rows else []
-    for arm in info.arms:
-        table, seeds = s.table[arm], s.seeds[arm]
-        if not table.size:
-            rows.append([arm, "no finished run", *[DASH] * 6])
-            continue
-        if len(seeds) > 1:
-            rows.append(_mean_row(s, arm))
-        for i, seed in enumerate(seeds):
-            own = paired(table[i], s.base) if s.base is not None else None
-            rows.append(_run_row("" if len(seeds) > 1 else arm, f"seed {seed}", s.rows[arm, seed], own))
-    columns = [
-        "model", "run", "accuracy", "95 % interval", "correct / total", "s.d. over seeds", "gain over base",
-        "95 % interval",
-    ]  # fmt: skip
-    text = (
-        "Gains are in percentage points. Intervals of means: two-way t (seeds x problems), so they speak of new seeds "
-        "too; of single runs: Wilson for the accuracy, Newcombe's paired interval for the gain, so they speak of that "
-        "checkpoint."
-    )
-    return [Table(columns, rows, labels=2), Prose(text, "note"), *differences(info, s)]
-
-
-def _mean_row(s: Scores, arm: str) -> list[str]:
-    table, g = s.table[arm], gain(s, arm)
-    own = crossed(table) if table.shape[1] > 1 else None
-    return [
-        arm,
-        f"mean of {count(len(table), 'seed')}",
-        percent(float(table.mean())),
-        f"{percent(own.low)} to {percent(own.high)}" if own else DASH,
-        f"{_shown(float(table.mean(0).sum()))} / {table.shape[1]:,}",
-        f"{100 * float(table.mean(1).std(ddof=1)):.2f}",
-        points(g.estimate) if g else DASH,
-        point_range(g) if g else DASH,
-    ]
-
-
-def _run_row(model: str, run: str, rows: Sequence[EvalRow], own: Paired | None) -> list[str]:
-    known = [row.score for row in rows if row.score is not None]
-    w = wilson(sum(known), len(known))
-    total = f"{_shown(sum(known))} / {len(known):,}"
-    interval = f"{percent(w.low)} to {percent(w.high)}"
-    gained = [points(own.estimate), point_range(own)] if own else ["", ""]
-    return [model, run, percent(w.estimate), interval, total, "", *gained]
-
-
-def _shown(total: float) -> str:
-    return f"{total:,.0f}" if math.isclose(total, round(total), abs_tol=1e-9) else f"{total:,.1f}"
-
-
-def differences(info: ExperimentInfo, s: Scores) -> list[Block]:
-    """Return the table of differences between arms, each with a check by resampling."""
-    level = family_level(info)
-    rows = []
-    for a, b in pairs([arm for arm in info.arms if s.table[arm].size], info.cells):
-        c = contrast(s, a, b, level)
-        if c is None:
-            continue
-        if isinstance(c, Paired):
-            check = f"{c.wins} won, {c.losses} lost, mid-p McNemar p = {c.p:.3f}"
-            rows.append([f"{a} − {b}", "one checkpoint each", points(c.estimate), point_range(c), c.method, check])
-            continue
-        boot = crossed_bootstrap(s.table[a], s.table[b], np.random.default_rng(BOOTSTRAP_SEED), 4000, level)
-        scope = f"{len(s.seeds[a])} + {len(s.seeds[b])} runs"
-        check = f"crossed bootstrap {point_range(boot)}"
-        rows.append([f"{a} − {b}", scope, points(c.estimate), point_range(c), c.method, check])
-    if not rows:
-        return []
-    columns = ["difference", "speaks of", "points", level_text(level), "method", "check"]
-    return [Table(columns, rows, caption="Between arms, problem by problem", labels=2)]
