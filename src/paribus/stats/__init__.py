@@ -10,7 +10,6 @@ from paribus.stats.counts import Discordance as Discordance
 from paribus.stats.counts import discordance as discordance
 from paribus.stats.crossed import crossed as crossed
 from paribus.stats.crossed import crossed_bootstrap as crossed_bootstrap
-from paribus.stats.crossed import two_way as two_way
 from paribus.stats.difference import Difference as Difference
 from paribus.stats.difference import difference as difference
 from paribus.stats.interaction import interaction as interaction

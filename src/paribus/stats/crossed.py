@@ -53,35 +53,13 @@ def crossed(difference: ArrayLike, level: float = 0.95) -> Interval:
     return _t_interval(float(d.mean()), variance, spread / cells**2, s, level, "two-way (paired seeds x problems) t")
 
 
-def two_way(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> Interval:
-    """Return mean(a) - mean(b) of two algorithms, scores [S_a, N] and [S_b, N] on the same problems, for new seeds too.
-
-    With V_A, V_B the variances of the seed means over S, V_q that of the per-problem differences (means over seeds)
-    over N, and V_I the part of the interaction counted in both: Var = V_A + V_B + V_q - V_I, at least V_q and at
-    least V_A + V_B; Satterthwaite's degrees of freedom. Seeds count as independent between the algorithms, which is
-    on the careful side where they share problems and noise. `n` is the number of runs.
-    """
-    x, y = np.asarray(a, float), np.asarray(b, float)
-    if x.shape[1] != y.shape[1]:
-        raise ValueError(f"both algorithms must be scored on the same problems, got {x.shape[1]} and {y.shape[1]}")
-    (s_x, n), s_y = x.shape, y.shape[0]
-    one, two = anova(x), anova(y)
-    v_x, v_y = one.seed / (s_x * n), two.seed / (s_y * n)
-    v_item = float((x.mean(0) - y.mean(0)).var(ddof=1)) / n
-    v_both = one.residual / (s_x * n) + two.residual / (s_y * n)
-    variance = max(v_x + v_y + v_item - v_both, v_item, v_x + v_y)
-    spread = v_x**2 / (s_x - 1) + v_y**2 / (s_y - 1) + v_item**2 / (n - 1)
-    mean = float(x.mean() - y.mean())
-    return _t_interval(mean, variance, spread, s_x + s_y, level, "two-way (seeds x problems) t")
-
-
 def crossed_bootstrap(
     a: ArrayLike, b: ArrayLike, rng: np.random.Generator, draws: int = 10_000, level: float = 0.95
 ) -> Interval:
     """Return mean(a) - mean(b) with the percentile interval of a crossed ("pigeonhole") bootstrap (Owen 2007).
 
     Seeds are drawn again within each algorithm, problems once for both. Careful rather than sharp: a check of
-    `two_way`, not a replacement.
+    `difference`, not a replacement.
     """
     x, y = np.asarray(a, float), np.asarray(b, float)
     n, out = x.shape[1], []

@@ -34,13 +34,6 @@ class Spread(NamedTuple):
     residual: float
 
 
-class Draws(NamedTuple):
-    """What a rule could find: its standard error and degrees of freedom, each as likely as the next."""
-
-    se: np.ndarray
-    df: np.ndarray
-
-
 def spread(tables: Mapping[str, np.ndarray]) -> Spread:
     """Estimate the spread from tables [seeds, problems] of several arms, pooled by degrees of freedom.
 
@@ -71,12 +64,11 @@ def planned_se(spread: Spread, seeds: int, problems: int) -> tuple[float, float]
 
 def superiority_power(spread: Spread, effect: float, seeds: int, problems: int, alpha: float = 0.05) -> float:
     """Return how often the rule finds a true `effect` in its right direction, two-sided at `alpha`."""
-    from scipy.special import ndtr, stdtrit
+    from scipy.special import ndtr
 
-    true, draws = _draws(spread, seeds, problems)
+    true, reach = _reach(spread, seeds, problems, alpha / 2)
     if true == 0:
         return float(effect != 0)
-    reach = stdtrit(draws.df, 1 - alpha / 2) * draws.se
     return float(np.mean(ndtr((abs(effect) - reach) / true)))
 
 
@@ -84,12 +76,12 @@ def equivalence_power(
     spread: Spread, margin: float, seeds: int, problems: int, effect: float = 0.0, alpha: float = 0.05
 ) -> float:
     """Return how often the rule says "equivalent within `margin`" at a true `effect` (TOST at `alpha`)."""
-    from scipy.special import ndtr, stdtrit
+    from scipy.special import ndtr
 
-    true, draws = _draws(spread, seeds, problems)
+    true, reach = _reach(spread, seeds, problems, alpha)
     if true == 0:
         return float(abs(effect) < margin)
-    room = np.maximum(margin - stdtrit(draws.df, 1 - alpha) * draws.se, 0.0)
+    room = np.maximum(margin - reach, 0.0)
     return float(np.mean(ndtr((room - effect) / true) - ndtr((-room - effect) / true)))
 
 
@@ -147,14 +139,17 @@ def _parts(spread: Spread, seeds: int, problems: int) -> tuple[float, float, flo
     return 2 * spread.seed**2 / seeds + within, spread.item**2 / problems, within
 
 
-def _draws(spread: Spread, seeds: int, problems: int) -> tuple[float, Draws]:
-    """Return the true standard error, and those that the rule would estimate."""
+@lru_cache(maxsize=256)
+def _reach(spread: Spread, seeds: int, problems: int, tail: float) -> tuple[float, np.ndarray]:
+    """Return the true standard error, and how far the estimated intervals reach, `tail` being left out on a side."""
+    from scipy.special import stdtrit
+
     if seeds < 2 or problems < 2:
         raise ValueError(f"a plan needs at least 2 seeds and 2 problems, got {seeds} and {problems}")
     own, extra, within = _parts(spread, seeds, problems)
     one, other = _quantiles(seeds - 1)
     variance, df = combine([own / 2 * one, own / 2 * other], [seeds, seeds], extra + within, within, problems)
-    return math.sqrt(own + extra), Draws(np.sqrt(variance), df)
+    return math.sqrt(own + extra), stdtrit(df, 1 - tail) * np.sqrt(variance)
 
 
 @lru_cache(maxsize=64)

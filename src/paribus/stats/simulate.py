@@ -19,10 +19,10 @@ from paribus.stats.difference import combine
 from paribus.stats.interval import chunks, z_quantile
 from paribus.stats.power import Spread, planned_se
 
+TINY = 1e-30  # in place of no variance at all, so that a difference of 0 is none and any other is one
 CELLS = 1 << 21  # answers drawn at a time
-NODES = 161  # of the quadrature over a normal
 STEEPEST = 40.0  # logits: no spread of runs or distance of arms goes beyond
-WIDEST = 12.0  # logits: nor do the problems of a fitted design, where the quadrature ends
+WIDEST = 20.0  # logits: nor do the problems of a fitted design
 
 
 class Design(NamedTuple):
@@ -83,12 +83,13 @@ def solve(design: Design) -> Logits:
     from scipy.optimize import brentq
 
     inner = math.hypot(design.item, design.own, design.noise)
-    nodes, _ = _normal()
+
+    def excess_spread(sd: float, spread: float) -> float:
+        nodes, weights = _normal(sd)
+        return _sd(_expected(design.mean + sd * nodes, inner), weights) - spread
 
     def run(spread: float) -> float:
-        if spread == 0:
-            return 0.0
-        return brentq(lambda sd: _sd(_expected(design.mean + sd * nodes, inner)) - spread, 0.0, STEEPEST, xtol=1e-12)
+        return brentq(excess_spread, 0.0, STEEPEST, args=(spread,), xtol=1e-12) if spread else 0.0
 
     first = run(design.spread)
     others = first if design.others is None else run(design.others)
@@ -104,15 +105,15 @@ def solve(design: Design) -> Logits:
 def truth(design: Design) -> Spread:
     """Return the design's true standard deviations, as `spread` estimates them from its first two arms."""
     first, others, shift = solve(design)
-    nodes, weights = _normal()
-    levels = design.mean + design.item * nodes[:, None] + design.own * nodes  # problems x the arm's effect on them
+    (problems, by_problem), (own, by_own) = _normal(design.item), _normal(design.own)
+    levels = design.mean + design.item * problems[:, None] + design.own * own  # problems x the arm's effect on them
     one = _expected(levels + shift / 2, math.hypot(design.noise, first))
     other = _expected(levels - shift / 2, math.hypot(design.noise, others))
-    own = sum(weights @ (np.square(r - (r @ weights)[:, None]) @ weights) for r in (one, other))
-    within = sum(weights @ ((r * (1 - r)) @ weights) for r in (one, other)) / 2
+    apart = sum(by_problem @ (np.square(r - (r @ by_own)[:, None]) @ by_own) for r in (one, other))
+    within = sum(by_problem @ ((r * (1 - r)) @ by_own) for r in (one, other)) / 2
     spreads = (design.spread, design.spread if design.others is None else design.others)
     seed = math.hypot(*spreads) / math.sqrt(2)
-    item = math.sqrt(own + _sd((one - other) @ weights) ** 2)
+    item = math.sqrt(apart + _sd((one - other) @ by_own, by_problem) ** 2)
     return Spread(seed, item, math.sqrt(within - seed**2))
 
 
@@ -152,7 +153,8 @@ def draw(design: Design, rng: np.random.Generator, repeats: int = 1) -> np.ndarr
         logit = logit + design.own * rng.standard_normal((r, a, 1, n), np.float32)
     logit = logit + run * rng.standard_normal((r, a, s, 1), np.float32)
     logit = logit + design.noise * rng.standard_normal((r, a, s, n), np.float32)
-    return rng.random((r, a, s, n), np.float32) * (1 + np.exp(-logit)) < 1
+    with np.errstate(over="ignore"):  # infinity here is an answer that is never right
+        return rng.random((r, a, s, n), np.float32) * (1 + np.exp(-logit)) < 1
 
 
 def squares(right: np.ndarray, pairs: list[tuple[int, int]]) -> Squares:
@@ -207,7 +209,8 @@ def operating(
     pairs, s, n = design.pairs, design.seeds, design.problems
     estimate = np.array([found.mean[:, i] - found.mean[:, j] for i, j in pairs])
     judged = [FORMS[form](*_parts(found, pair), s, n) for pair in pairs]
-    se, df = np.sqrt([variance for variance, _ in judged]), np.array([df for _, df in judged])
+    se = np.sqrt(np.maximum([variance for variance, _ in judged], TINY))
+    df = np.array([df for _, df in judged])
     differs = _holm(2 * stdtr(df, -np.abs(estimate) / se)) < alpha
     claimed = np.where(differs, np.sign(estimate), 0)
     true = np.array([np.sign(design.effect) if i == 0 else 0 for i, _ in pairs])[:, None]
@@ -290,10 +293,14 @@ def _mid_p(wins: np.ndarray, losses: np.ndarray) -> np.ndarray:
     return np.where(wins + losses > 0, np.minimum(1.0, bdtr(k, n, 0.5) + below), 1.0)
 
 
-@lru_cache(maxsize=1)
-def _normal() -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and weights of the trapezoid rule, which is all but exact for smooth functions of a normal."""
-    nodes = np.linspace(-8.0, 8.0, NODES)
+@lru_cache(maxsize=256)
+def _normal(sd: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights of the trapezoid rule for a logistic of `sd` times a standard normal.
+
+    Its error falls like exp(-2 pi^2 / (sd step)), the pole of the logistic being pi / sd away: 1e-14 here.
+    """
+    half = math.ceil(8 * max(2.0, sd / 0.6))
+    nodes = np.linspace(-8.0, 8.0, 2 * half + 1)
     weights = np.exp(-np.square(nodes) / 2)
     return nodes, weights / weights.sum()
 
@@ -302,11 +309,9 @@ def _expected(mean: np.ndarray | float, sd: float) -> np.ndarray:
     """Return the expectation of a logistic of normals with these means."""
     from scipy.special import expit
 
-    nodes, weights = _normal()
+    nodes, weights = _normal(sd)
     return expit(np.asarray(mean)[..., None] + sd * nodes) @ weights
 
 
-def _sd(values: np.ndarray) -> float:
-    """Return the standard deviation of a function of a normal, given at the nodes."""
-    _, weights = _normal()
+def _sd(values: np.ndarray, weights: np.ndarray) -> float:
     return math.sqrt(max(0.0, float(weights @ np.square(values - weights @ values))))
