@@ -37,7 +37,7 @@ def test_a_larger_grid_gives_distinct_points_and_a_smaller_one_is_refused() -> N
 def test_a_range_is_stratified_on_its_scale() -> None:
     """Latin hypercube: each quarter of the logarithmic range holds one of four trials, whatever the key's list does."""
     values = search(ranges={"optim.lr": {"low": 1e-6, "high": 1e-2}, "optim.epochs": [1, 2]}).values("a")
-    quarter = sorted(math.floor((math.log10(v["optim.lr"]) + 6)) for v in values)
+    quarter = sorted(math.floor(math.log10(v["optim.lr"]) + 6) for v in values)
     assert quarter == [0, 1, 2, 3]
     assert sorted(v["optim.epochs"] for v in values) == [1, 1, 2, 2]
 

@@ -28,24 +28,45 @@ def run(
     from paribus.experiment import controlled, load_experiment
     from paribus.pipeline.compare import run_experiment
     from paribus.pipeline.tune import tuned
+    from paribus.planning.plan import write_plan
     from paribus.planning.text import text
 
     exp = load_experiment(file, overrides)
     if not controlled(exp) and not uncontrolled:
         typer.echo(text(exp), err=True)
         raise typer.Exit(1)
+    write_plan(exp, runs)
     paths = run_experiment(tuned(exp, runs), runs, arms=arm, seeds=seed)
     show_report(paths.root, None)
 
 
 @app.command()
-def plan(file: ExperimentFile, overrides: Overrides = []) -> None:  # noqa: B006
-    """Print the arms, what differs between them and what they need; exit 1 if a difference is undeclared."""
+def plan(
+    file: ExperimentFile,
+    pilot: Annotated[
+        bool, typer.Option("--pilot", help="Run a few steps of every arm and predict time and price.")
+    ] = False,
+    memory_theory: Annotated[
+        bool, typer.Option("--memory-theory", help="Also the theoretical table of 7B models, PPO against GRPO.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The plan as JSON, as `run` stores it.")] = False,
+    overrides: Overrides = [],  # noqa: B006
+    runs: RunsFolder = Path("runs"),
+) -> None:
+    """Print what differs, memory, what can be shown, and the fairness check; exit 1 if a difference is undeclared."""
     from paribus.experiment import controlled, load_experiment
-    from paribus.planning.text import text
+    from paribus.planning.plan import make_plan
+    from paribus.planning.screen import screen, theory_lines
 
     exp = load_experiment(file, overrides)
-    typer.echo(text(exp))
+    planned = make_plan(exp, runs)
+    typer.echo(planned.model_dump_json(indent=2) if as_json else screen(exp, planned))
+    if memory_theory and not as_json:
+        typer.echo("\n".join(["", *theory_lines()]))
+    if pilot:
+        from paribus.planning.predict import from_pilot
+
+        typer.echo("\n".join(["", *from_pilot(exp, runs)]))
     if not controlled(exp):
         raise typer.Exit(1)
 

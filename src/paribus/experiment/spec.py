@@ -155,9 +155,7 @@ class Experiment(Part):
         if suites[suite].split in ("test", primary.split):
             raise ValueError(f"tune.by = '{self.tune.by}' would choose on problems that the verdict is about")
         if set(self.tune.seeds) & set(self.seeds):
-            raise ValueError(
-                "tune.seeds must not hold a seed of the comparison: its run would be chosen, not new"
-            )
+            raise ValueError("tune.seeds must not hold a seed of the comparison: its run would be chosen, not new")
         names = {arm.of or name for name, arm in self.arms.items()}
         for name in self.tune.arm:
             if name not in names:

@@ -79,7 +79,7 @@ def _tuning(exp: StoredExperiment) -> list[Block]:
         trials=count(len(found.trials), "trial"),
         seeds=listing([str(seed) for seed in found.seeds]),
     )
-    columns: list[Text] = [msg("arm"), msg("values"), msg("mean of {metric}", metric=found.by), ""]
+    columns: list[Text] = [msg("arm"), msg("values tried"), msg("mean of {metric}", metric=found.by), ""]
     return [Table(columns, rows, caption, labels=2, name="tuning")]
 
 

@@ -1,6 +1,7 @@
 """Stored runs: the directory that everything after training is computed from.
 
     runs/<experiment>/experiment.json                     what was asked, the arms, their differences
+    runs/<experiment>/plan.json                           memory, power and fairness as planned before the runs
     runs/<experiment>/problems/<suite>.jsonl.gz           questions and gold answers of an evaluation
     runs/<experiment>/_base/                              the evaluation of the untrained model (a run without steps)
     runs/<experiment>/<arm>/seed-<k>/
@@ -47,6 +48,8 @@ from paribus.store.advice import write_advice as write_advice
 from paribus.store.layout import EvalPaths as EvalPaths
 from paribus.store.layout import ExperimentPaths as ExperimentPaths
 from paribus.store.layout import RunPaths as RunPaths
+from paribus.store.plan import ArmPlan as ArmPlan
+from paribus.store.plan import PlanInfo as PlanInfo
 from paribus.store.provenance import value_hash as value_hash
 from paribus.store.reader import StoredEval as StoredEval
 from paribus.store.reader import StoredExperiment as StoredExperiment

@@ -98,6 +98,10 @@ class ExperimentPaths:
     def info(self) -> Path:
         return self.root / "experiment.json"
 
+    @property
+    def plan(self) -> Path:
+        return self.root / "plan.json"
+
     def problems(self, suite: str) -> Path:
         return self.root / "problems" / f"{checked_name(suite, 'evaluation suite')}.jsonl.gz"
 

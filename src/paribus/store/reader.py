@@ -13,6 +13,7 @@ from paribus.part import load
 from paribus.store import files
 from paribus.store.advice import FILE, Advice
 from paribus.store.layout import EvalPaths, ExperimentPaths, RunPaths, step_files
+from paribus.store.plan import PlanInfo
 from paribus.store.schema import (
     SCHEMA_VERSION,
     EvalInfo,
@@ -128,6 +129,11 @@ class StoredExperiment:
     info: ExperimentInfo
     base: StoredRun | None
     runs: Mapping[str, Mapping[int, StoredRun]]
+
+    @property
+    def plan(self) -> PlanInfo | None:
+        """What was planned before the runs, where it was."""
+        return read_versioned(self.paths.plan, PlanInfo) if self.paths.plan.exists() else None
 
     def problems(self, suite: str) -> dict[str, ProblemRow]:
         return {row.problem_id: row for row in files.read_rows(self.paths.problems(suite), ProblemRow)}

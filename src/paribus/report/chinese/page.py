@@ -8,7 +8,8 @@ TEXTS: Mapping[str, str] = {
     "Leafing through the problems needs JavaScript, which is off; the examples below do not.": (
         "逐题翻阅需要 JavaScript，而它已被关闭；下面的示例不需要。"
     ),
-    "left": "左侧",
+    "left side": "左侧",
+    "right side": "右侧",
     "show": "显示",
     "find text": "查找文本",
     "previous": "上一题",

@@ -38,6 +38,7 @@ TEXTS: Mapping[str, str] = {
         "运行之前的超参数搜索：{trials}，每次用种子 {seeds}，这些种子不用于任何运行"
     ),
     "mean of {metric}": "{metric} 均值",
+    "values tried": "尝试的取值",
     "chosen": "选中",
     "{name}, {split}: {problems}, hash {hash}": "{name}，{split}：{problems}，哈希 {hash}",
     "The base and every arm are asked the same prompts and judged by the same code. All problems count; a problem "
