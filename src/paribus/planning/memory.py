@@ -17,7 +17,7 @@ from paribus.suites import EvalSpec
 BYTES = {"float32": 4, "bfloat16": 2}
 ADAM = 2 * FLOAT  # of each trained parameter: two moments
 HEAP_BELOW = 1 << 25  # bytes: a tensor from here on gets pages of its own, which the system has back when it is freed
-LIBRARIES = 69_000_000  # code and tables that loading any model brings in (CPU); measured with the embedded model
+LIBRARIES = 69_000_000  # code and tables that loading any model brings in (CPU): measured, see docs/memory.md
 TRAIN = "train"
 ADDED = "gradients being added"  # of the embedding, which comes last; and all of one pass below float32
 KEPT = "freed, kept by the heap"
