@@ -12,7 +12,8 @@ from paribus.errors import ConfigError
 from paribus.experiment import Experiment, comparable
 from paribus.part import dump, load
 from paribus.pipeline.tune import tuned
-from paribus.store import TUNE, ExperimentPaths, read_experiment, read_tuning
+from paribus.store import TUNE, ExperimentPaths, StoredExperiment, read_experiment, read_tuning
+from paribus.store.files import write_rows
 from paribus.tuning import Range, Tune
 from tinyruns import experiment, write_materials
 
@@ -80,6 +81,18 @@ def test_trials_run_and_the_best_one_is_laid_over_its_arm(tmp_path: Path) -> Non
     runs = read_experiment(tmp_path / "runs" / "tiny" / TUNE)
     assert all(run.info.seed == 7 and run.steps[-1].step == 1 for found in runs.runs.values() for run in found.values())
     assert load(Experiment, dump(after)) == after  # what a run's own process is given
+    _answer_right(runs, "rloo.trial-1")
+    again = tuned(exp, tmp_path / "runs")  # nothing is left to run: the trials are held against each other anew
+    assert again.arms["rloo"].differs == {"optim.lr": stored.trials[1].values["optim.lr"]}
+    assert again.arms["dr"].differs == {"optim.lr": stored.trials[2].values["optim.lr"]}
+
+
+def _answer_right(runs: StoredExperiment, trial: str) -> None:
+    """Let every stored answer of a trial be right."""
+    for run in runs.runs[trial].values():
+        (step,) = run.eval_steps("dev")
+        rows = [row.model_copy(update={"score": 1.0, "status": "ok"}) for row in run.eval("dev")]
+        write_rows(run.paths.eval("dev", step), rows)
 
 
 @pytest.mark.parametrize(

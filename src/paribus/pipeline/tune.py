@@ -59,7 +59,8 @@ def _choose(exp: Experiment, folder: Path, labels: Mapping[str, tuple[str, Mappi
 
     assert exp.tune is not None
     stored = read_experiment(folder)
-    table = scores(stored, exp.tune.by.partition(":")[0]).table
+    suite, _, metric = exp.tune.by.partition(":")
+    table = scores(stored, suite, metric).table
     mean = {label: float(table[label].mean()) for label in labels}
     best: dict[str, str] = {}
     for label, (name, _) in labels.items():
