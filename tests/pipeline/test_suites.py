@@ -196,6 +196,12 @@ def test_the_summary_by_hand() -> None:
     assert lines[-1] == f"  {passed}, maj@1 25.00 %, maj@2 {100 * 3 / 12:.2f} %, maj@4 50.00 %"
 
 
+def test_right_answers_in_two_spellings_are_one_vote_as_in_the_report() -> None:
+    rows = [row(0, s, a, float(a in ("x+1", "1+x"))) for s, a in enumerate(["x+1", "1+x", "3", "3"])]
+    lines = summary("s", EvalSpec(max_response=9, samples=4, temperature=1.0), rows)
+    assert lines[-1].endswith("maj@4 50.00 %")  # two votes each, and ties are shared
+
+
 def test_a_stopped_evaluation_keeps_finished_suites_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
-from paribus.stats.samples import Average, average, majority, pass_at_k
+from paribus.report.results import by_problem, graded
+from paribus.stats.samples import Average, average
 from paribus.store import EvalRow
 from paribus.suites import EvalSpec
 
@@ -39,11 +39,8 @@ def accuracy(rows: Sequence[EvalRow]) -> Average:
 
     Samples of one problem are alike, so that they count as one unit. There must be a scored row.
     """
-    by_problem: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        if row.score is not None:
-            by_problem[row.problem_id].append(row.score)
-    return average([[sum(scores) / len(scores)] for scores in by_problem.values()])
+    means = by_problem(rows, graded(rows)).values()
+    return average([[mean] for mean in means if mean is not None])
 
 
 def shortened(rows: Sequence[EvalRow]) -> list[EvalRow]:
@@ -62,21 +59,11 @@ def disagreement(rows: Sequence[EvalRow]) -> dict[str, tuple[int, int]]:
 
 
 def sampled(rows: Sequence[EvalRow], spec: EvalSpec) -> dict[str, float]:
-    """Return pass@k and maj@k of a sampled suite, means over the problems whose every sample was scored."""
-    by_problem: dict[str, list[EvalRow]] = defaultdict(list)
-    for row in rows:
-        by_problem[row.problem_id].append(row)
-    whole = [samples for samples in by_problem.values() if all(row.score is not None for row in samples)]
+    """Return pass@k and maj@k of a sampled suite as the report counts them, means over the problems that count."""
     out = {}
     for metric in spec.metrics[1:]:
-        kind, _, k = metric.partition("@")
-        values = [
-            float(pass_at_k(len(samples), sum(row.score == 1 for row in samples), int(k)))
-            if kind == "pass"
-            else majority([row.answer for row in samples], [row.score or 0.0 for row in samples], int(k))
-            for samples in whole
-        ]
-        out[metric] = _mean(values)
+        worth = by_problem(rows, graded(rows), metric).values()
+        out[metric] = _mean([value for value in worth if value is not None])
     return out
 
 

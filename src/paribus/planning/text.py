@@ -7,6 +7,7 @@ from typing import Any
 from paribus.algorithms import Need
 from paribus.experiment import Experiment, PlanRow, differences
 from paribus.factors import changes_text
+from paribus.report.text import aligned
 
 
 def cell(value: Any) -> str:
@@ -19,10 +20,9 @@ def cell(value: Any) -> str:
 
 
 def table(header: list[str], rows: list[list[str]]) -> list[str]:
-    """Return aligned lines."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in [header, *rows]]
-    return [lines[0].rstrip(), "  ".join("-" * w for w in widths), *(line.rstrip() for line in lines[1:])]
+    """Return aligned lines, a rule below the header."""
+    rule = ["-" * max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    return aligned([header, rule, *rows])
 
 
 def text(exp: Experiment) -> str:

@@ -96,8 +96,8 @@ def _joined(
     rows: Mapping[tuple[str, int], Sequence[EvalRow]],
     base_rows: Sequence[EvalRow],
 ) -> Scores:
-    means = {key: _by_problem(found, column(found), metric) for key, found in rows.items()}
-    every = ([_by_problem(base_rows, column(base_rows), metric)] if base_rows else []) + list(means.values())
+    means = {key: by_problem(found, column(found), metric) for key, found in rows.items()}
+    every = ([by_problem(base_rows, column(base_rows), metric)] if base_rows else []) + list(means.values())
     names = [*(["the base"] if base_rows else []), *(f"{arm}/seed-{s}" for arm, s in rows)]
     for name, other in zip(names, every, strict=True):
         if other.keys() != every[0].keys():
@@ -118,7 +118,7 @@ def _joined(
     return Scores(suite, metric, kept, excluded, seeds, table, base, rows, base_rows)
 
 
-def _by_problem(
+def by_problem(
     rows: Sequence[EvalRow], values: Sequence[float | None], metric: str = ACCURACY
 ) -> dict[str, float | None]:
     """Return each problem's score over its samples that count: the problem is the unit; None where too few count."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from paribus.report.cost import timed, totals
 from paribus.report.message import Text, msg, say
 from paribus.report.results import primary
-from paribus.report.text import percent, points
+from paribus.report.text import aligned, percent, points
 from paribus.report.verdict import judge, verdict
 from paribus.store import read_experiment
 
@@ -30,12 +30,6 @@ def summary(experiment_dir: str | Path) -> list[str]:
         cost = totals(exp, exp.info.price_per_hour)
         head = ["", *cost.columns[1:]]
         rows += cost.rows
-    return [*_aligned([head, *rows]), "", *map(say, verdict(exp, s, judge(exp.info, s)))]
-
-
-def _aligned(rows: Sequence[Sequence[Text]]) -> list[str]:
-    """Return the rows as lines whose columns start at the same place; short rows end early."""
-    width = max(map(len, rows))
-    cells = [[*map(say, row), *[""] * (width - len(row))] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(width)]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+    width = max(map(len, [head, *rows]))  # a gain has no ratio, so its row ends early
+    cells = [[*map(say, row), *[""] * (width - len(row))] for row in [head, *rows]]
+    return [*aligned(cells), "", *map(say, verdict(exp, s, judge(exp.info, s)))]

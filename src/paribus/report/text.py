@@ -114,6 +114,12 @@ def value(data: Any) -> str:
     return str(data)
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of equally many cells as lines whose columns start at the same place."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def listing(names: Sequence[Text]) -> Listing:
     """Return "a", "a and b" or "a, b and c"."""
     return Listing(names)

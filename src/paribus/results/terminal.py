@@ -5,16 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from paribus.report.text import visible
+from paribus.report.text import aligned, visible
 
 WIDTH = 110
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return aligned lines; names in them are other people's text and made harmless."""
-    shown = [[visible(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+    return aligned([[visible(cell) for cell in row] for row in rows])
 
 
 def paragraph(text: str, mark: str = "") -> list[str]:

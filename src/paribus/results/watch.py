@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paribus.report.text import DASH, duration, gigabytes, number, percent, visible
+from paribus.report.text import DASH, aligned, duration, gigabytes, number, percent, visible
 from paribus.results.progress import Progress, Reader, RunProgress
 
 if TYPE_CHECKING:
@@ -92,9 +92,7 @@ def cells(run: RunProgress) -> list[str]:
 def as_lines(state: Progress) -> list[str]:
     """Return the view as plain text: a line for the whole, then one for each run that has begun, then alerts."""
     rows = [list(COLUMNS), *(cells(run) for run in state.runs if run.state != "waiting")]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [f"{time.strftime('%H:%M:%S')} {heading(state)}", *table, *_alerts(state)]
+    return [f"{time.strftime('%H:%M:%S')} {heading(state)}", *aligned(rows), *_alerts(state)]
 
 
 def _alerts(state: Progress) -> list[str]:
