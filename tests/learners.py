@@ -35,13 +35,19 @@ class TokenMeanObjective:
     entropy: float = 0.0
     topk: int = 0
 
+    @property
+    def only_advantage(self) -> bool:
+        return not self.entropy and not (self.critic is not None and self.critic.shared)
+
     def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
         value, stats = torch.zeros(()), {}
         if scores.logp is not None:
-            assert batch.old_logp is not None and scores.entropy is not None
+            assert batch.old_logp is not None
             ratio = torch.exp(keep(scores.logp - batch.old_logp, batch.mask))
             value = value - keep(ratio * signal.advantage, batch.mask).sum() / total.tokens
-            value = value - self.entropy * keep(scores.entropy, batch.mask).sum() / total.tokens
+            if self.entropy:
+                assert scores.entropy is not None
+                value = value - self.entropy * keep(scores.entropy, batch.mask).sum() / total.tokens
             stats["tokens"] = Mean(float(batch.mask.sum()), 1.0)
         if scores.values is not None:
             assert signal.target is not None

@@ -52,6 +52,7 @@ class Rollout:
     version: int  # policy version that sampled it
     topk: TopK | None = None  # where the sampling plan asks for it
     mix: Mix | None = None  # where the sampling plan mixes embeddings
+    entropy: Float[Tensor, "B T"] | None = None  # of the distribution that each token was drawn from; None: not told
 
     @property
     def rows(self) -> int:
@@ -81,7 +82,7 @@ class Batch:
     reward: Float[Tensor, "B T"]  # after shaping
     mask: Bool[Tensor, "B T"]  # rollout.mask less the rows that may not train (unscored ones)
     parts: Mapping[str, Float[Tensor, "B"]] = field(default_factory=dict)  # named reward terms, for the record
-    old_logp: Float[Tensor, "B T"] | None = None
+    old_logp: Float[Tensor, "B T"] | None = None  # None: of the policy as the first update of the step finds it
     ref_logp: Float[Tensor, "B T"] | None = None
     values: Float[Tensor, "B T"] | None = None
     final_value: Float[Tensor, "B"] | None = None  # of the state after a row's last token; only where GAE bootstraps
@@ -126,13 +127,15 @@ class Totals(NamedTuple):
 
     `tokens` counts trained tokens, `sequences` the rows with at least one trained token (a row masked as a whole is
     no sequence), `horizon` is the response limit of the run (a constant, not the padded width), `right_tokens` the
-    trained tokens of rows whose score is above 0.
+    trained tokens of rows whose score is above 0. `skipped` counts those of the sequences that the policy's part is not
+    asked of, since it has no gradient there: it divides statistics, never a loss.
     """
 
     tokens: float
     sequences: float
     horizon: int
     right_tokens: float = 0.0
+    skipped: float = 0.0
 
     @staticmethod
     def of(mask: Bool[Tensor, "B T"], horizon: int, score: Float[Tensor, "B"] | None = None) -> Totals:
@@ -272,7 +275,10 @@ def move(value: Any, device: Any) -> Any:
 
 
 def concat(parts: Sequence[Rollout]) -> Rollout:
-    """Return the rows of several rollouts as one, padded alike; groups are numbered on, so none are merged."""
+    """Return the rows of several rollouts as one, padded alike; groups are numbered on, so none are merged.
+
+    What one of them does not tell (entropies, top-k log-probs) the whole does not.
+    """
     width = max(int(part.tokens.shape[1]) for part in parts)
     shift, first = [], 0
     for part in parts:
@@ -285,7 +291,7 @@ def concat(parts: Sequence[Rollout]) -> Rollout:
         return out
 
     def joined(values: Sequence[Any]) -> Any:
-        if values[0] is None:
+        if any(value is None for value in values):
             return None
         if isinstance(values[0], tuple):
             return type(values[0])(*(joined(column) for column in zip(*values, strict=True)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -80,7 +80,18 @@ class MachineSpec(Part):
     """The machine: nothing here may change an update, beyond float rounding."""
 
     device: str = "auto"  # "auto", "cpu", "cuda", "cuda:0"
-    threads: int | None = Field(default=None, ge=1)  # None: PyTorch's choice; bit-exact resume needs the same
-    micro_tokens: int = Field(default=8192, ge=1)  # padded tokens of one training forward
+    # None: 1 for a model of at most 16 MiB, else PyTorch's choice; bit-exact resume needs the same
+    threads: int | None = Field(default=None, ge=1)
+    # runs at work at a time, each on its threads; "auto": as many as have cores and memory where the model is that
+    # small, else one, and one on a GPU
+    parallel: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    micro_tokens: int = Field(
+        default=2048, ge=1
+    )  # of one training forward, at most; with padding, where it pads
+    memory: float | None = Field(default=None, gt=0)  # GB (10^9 bytes) that a run may hold; None: what the machine has
     decode_rows: int = Field(default=512, ge=1)  # rows decoded at once
+    skip_rows: bool = True  # rows without any gradient are left out of the policy's update; all totals still count them
+    # nats a token by which log-probs may miss those of a pass of their own and still be the old ones: those of the only
+    # update of a step do not, the sampler's are compared on a probe where there are several; None: always such a pass
+    old_gap: float | None = Field(default=1e-4, ge=0)
     price_per_hour: float = Field(default=1.5, ge=0)  # for the cost table

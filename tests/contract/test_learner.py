@@ -23,7 +23,7 @@ class Likelihood:
     """The mean log-prob of the trained tokens, and nothing of the critic but that it follows."""
 
     critic, entropy = SimpleNamespace(lr=1e-3, shared=False, warmup=0, head_std=0.1), 0.0
-    topk = 0
+    topk, only_advantage = 0, False
 
     def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
         x = scores.logp if scores.logp is not None else scores.values
@@ -58,7 +58,8 @@ def test_scores_stand_where_tokens_were_sampled(make: Callable[[], Learner]) -> 
     for of in ("policy", "reference"):
         assert torch.equal(learner.logp(rolled, of=of) < 0, rolled.mask)  # type: ignore[arg-type]
     assert (learner.values(rolled)[~rolled.mask] == 0).all()
-    assert learner.final_values(rolled).shape == rolled.length.shape
+    values, final = learner.values_and_final(rolled)
+    assert (values[~rolled.mask] == 0).all() and final.shape == rolled.length.shape
     assert learner.weights() is None
     logp, entropy = learner.logp_and_entropy(rolled)
     assert torch.equal(logp, learner.logp(rolled))

@@ -15,7 +15,8 @@ from paribus.engines.local import LocalSampler, mixes
 from paribus.engines.protocols import SamplingPlan
 from paribus.engines.scoring import before, plainly_before
 from paribus.errors import ConfigError
-from paribus.models.decoder import Decoder, LlamaDecoder
+from paribus.models import trunk
+from paribus.models.decoder import Decoder
 from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
 from paribus.tensors import keep
 from paribus.types import Key, Stop
@@ -108,10 +109,10 @@ def test_steps_are_mixed_at_the_rate_and_by_their_own_stream() -> None:
 
 def test_the_coin_of_a_step_is_fair_and_no_draw_hangs_on_it() -> None:
     keys = torch.tensor([Key(1, "sample", 0, f"p{i}").hash() for i in range(20_000)])
-    always, seldom, never = (mixes(keys, 5, plan(rate)) for rate in (1.0, 0.1, 0.0))
+    always, seldom, never = (mixes(keys, torch.full_like(keys, 5), plan(rate)) for rate in (1.0, 0.1, 0.0))
     assert always.all() and not never.any()
     assert abs(float(seldom.float().mean()) - 0.1) < 4 * (0.09 / 20_000) ** 0.5
-    both = (seldom & mixes(keys, 6, plan(0.1))).float().mean()
+    both = (seldom & mixes(keys, torch.full_like(keys, 6), plan(0.1))).float().mean()
     assert abs(float(both) - 0.01) < 4 * (0.01 / 20_000) ** 0.5
 
 
@@ -128,7 +129,7 @@ def test_a_row_is_mixed_alike_in_whatever_company(model: Any) -> None:
 @pytest.mark.parametrize("name", ["llama", "qwen"])
 def test_both_decoders_read_mixes_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = FAMILIES[name]()
-    assert LlamaDecoder.fits(model)
+    assert trunk.known(model.base_model)
     fast = roll(model)
     monkeypatch.setattr("paribus.engines.local.make_decoder", Decoder)
     general = roll(model)
@@ -175,7 +176,7 @@ def test_states_and_gradients_are_those_of_embeddings_made_by_hand(model: Any) -
 class PolicyGradient:
     """The plain policy gradient, a mean over the update's tokens."""
 
-    critic, entropy, topk = CRITIC, 0.0, 0
+    critic, entropy, topk, only_advantage = CRITIC, 0.0, 0, True
 
     def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
         x = scores.logp if scores.logp is not None else scores.values
@@ -207,7 +208,7 @@ def test_the_critic_values_the_states_that_the_policy_was_in(model: Any) -> None
         read = plain_embeddings(model, rollout)
         states = one.critic(one.critic.trunk(inputs_embeds=read, use_cache=False).last_hidden_state.flatten(0, 1))
     states = states.view(rollout.mask.shape)
-    values, final = one.values(rollout), one.final_values(rollout)
+    values, final = one.values_and_final(rollout)
     assert (values[:, 1:] - states[:, :-1])[rollout.mask[:, 1:]].abs().max() < 1e-5
     last = rollout.length - 1
     assert (final - states.gather(1, last[:, None]).squeeze(1)).abs().max() < 1e-5

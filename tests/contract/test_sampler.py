@@ -14,7 +14,8 @@ from paribus.engines.local import LocalSampler, choose
 from paribus.engines.protocols import Sampler, SamplingPlan
 from paribus.engines.scripted import ScriptedSampler
 from paribus.errors import ConfigError
-from paribus.models.decoder import Decoder, LlamaDecoder
+from paribus.models import trunk
+from paribus.models.decoder import Decoder
 from paribus.pipeline.evaluate import evaluate
 from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
 from paribus.suites import EvalSpec
@@ -190,7 +191,7 @@ def test_layout_changes_at_most_near_ties(model: Any, record_property: Callable[
 @pytest.mark.parametrize("name", ["llama", "qwen"])
 def test_the_fast_decoder_computes_what_the_general_one_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = FAMILIES[name]()
-    assert LlamaDecoder.fits(model)
+    assert trunk.known(model.base_model)
     fast = LocalSampler(loaded(model)).sample(PROMPTS, PLAN, KEY)
     monkeypatch.setattr("paribus.engines.local.make_decoder", Decoder)
     general = LocalSampler(loaded(model)).sample(PROMPTS, PLAN, KEY)
@@ -209,7 +210,7 @@ def test_the_fast_decoder_computes_what_the_general_one_does(name: str, monkeypa
 )  # fmt: skip
 def test_scaled_rotary_positions(rope: dict[str, Any], fast: bool) -> None:
     model = llama(rope_parameters=rope | {"rope_theta": 10000.0})
-    assert LlamaDecoder.fits(model) is fast
+    assert trunk.known(model.base_model) is fast
     asked = prompts([5, 9], seed=3)
     rollout = LocalSampler(loaded(model)).sample(asked, SamplingPlan(samples=1, max_tokens=20, temperature=0), KEY)
     assert responses(rollout) == [greedy_by_generate(model, p.ids, 20) for p in asked]
@@ -231,10 +232,12 @@ def test_log_probs_come_from_the_full_softmax() -> None:
     """b30 and b31: temperature acts before the softmax, and top-p does not renormalise what is recorded."""
     logits = torch.tensor([[2.0, 1.0, 0.0]])
     key = torch.tensor([Key(0, "sample").hash()])
-    token, logp = choose(logits, key, 0, SamplingPlan(samples=1, max_tokens=1, temperature=0.5))
+    token, logp, _ = choose(logits, key, torch.zeros_like(key), SamplingPlan(samples=1, max_tokens=1, temperature=0.5))
     assert torch.allclose(logp, (logits / 0.5).log_softmax(-1)[:, token[0]])
     probabilities = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
-    token, logp = choose(probabilities.log(), key, 0, SamplingPlan(samples=1, max_tokens=1, top_p=0.4))
+    token, logp, _ = choose(
+        probabilities.log(), key, torch.zeros_like(key), SamplingPlan(samples=1, max_tokens=1, top_p=0.4)
+    )
     assert token.tolist() == [0]
     assert float(logp) == pytest.approx(-0.693147, abs=1e-6)
 

@@ -31,6 +31,7 @@ class Seen:
     critic = None
     entropy: float = 0.01
     topk: int = 4
+    only_advantage: bool = False
     shown: list[tuple[Batch, Scores]] = field(default_factory=list)
 
     def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:

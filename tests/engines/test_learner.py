@@ -94,7 +94,8 @@ def test_values_are_of_the_state_before_the_token() -> None:
     learner = make(gpt2(), CriticPart())
     assert learner.critic is not None
     rollout = roll(learner.model)
-    values, final = learner.values(rollout), learner.final_values(rollout)
+    values, final = learner.values_and_final(rollout)
+    assert (values - learner.values(rollout)).abs().max() < 1e-5 and not values[~rollout.mask].any()
     for i in range(rollout.rows):
         n, begin = int(rollout.length[i]), int(rollout.mask[i].long().argmax())
         hidden = learner.critic.trunk(input_ids=rollout.tokens[i : i + 1, :n]).last_hidden_state[0]
@@ -121,6 +122,10 @@ def test_entropies_are_those_of_the_whole_distribution(family: str) -> None:
 @dataclass(frozen=True)
 class PairObjective(TokenMeanObjective):
     """Logistic loss of the difference between the two rows of a unit: no sum over rows, so pairs must not be split."""
+
+    @property
+    def only_advantage(self) -> bool:
+        return False
 
     def loss(self, scores: Scores, batch: Batch, signal: Signal, total: Totals) -> Loss:
         assert scores.logp is not None and batch.unit is not None

@@ -6,7 +6,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 
 from paribus.errors import DataError
-from paribus.models.chat import decode_responses, encode, make_prompt
+from paribus.models.chat import decode_responses, encode, make_prompt, make_prompts
 from toymodels import BOS, EOS, TURN, tokenizer
 
 ASK = [{"role": "user", "content": "1+1"}]
@@ -53,6 +53,18 @@ def test_turns_of_a_raw_prompt_are_joined_by_a_blank_line() -> None:
     made.add_tokens(["\n\n"])
     two = [{"role": "system", "content": "ab"}, {"role": "user", "content": "cd"}]
     assert made.decode(encode(made, two)) == "ab\n\ncd"
+
+
+@pytest.mark.parametrize("template", [None, PLAIN, WITH_BOS])
+def test_prompts_made_together_are_those_made_one_by_one(template: str | None) -> None:
+    made = adding_bos(template)
+    texts = ("1+1", "<bos>2", "aé☃" * 9, "3" * 30, " ")
+    asked = [(f"p{i}", [{"role": "user", "content": text}] * (1 + i % 2)) for i, text in enumerate(texts)]
+    for limit, overlong in ((40, "drop"), (7, "cut"), (999, "error")):
+        alone = [make_prompt(made, name, messages, limit, overlong) for name, messages in asked]
+        assert make_prompts(made, asked, limit, overlong) == alone
+    with pytest.raises(DataError, match=r"problem p3: the prompt has"):
+        make_prompts(made, asked[3:], 7, "error")
 
 
 def test_long_prompts_follow_the_policy() -> None:

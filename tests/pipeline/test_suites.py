@@ -69,7 +69,7 @@ def without(found: Sequence[EvalRow], *names: str) -> list[dict[str, Any]]:
     return [row.model_dump(exclude=set(names)) for row in found]
 
 
-@pytest.mark.parametrize("draws", [{}, {"samples": 2, "temperature": 1.0, "limit": 10}], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("draws", [{}, {"samples": 2, "temperature": 1.0, "limit": 40}], ids=["greedy", "sampled"])
 def test_a_response_cut_shorter_is_the_response_under_the_shorter_limit(
     draws: dict[str, Any], tiny: LoadedModel
 ) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from batches import rollout_of
 from paribus.algorithms import CATALOG, Need, Offline
-from paribus.engines import gumbel, scoring
+from paribus.engines import scoring
 from paribus.experiment import Setting
 from paribus.part import load, replace
 from paribus.planning import passes, theory
@@ -62,7 +64,7 @@ def test_all_logits_of_sixteen_thousand_tokens() -> None:
 
 def test_the_plan_cuts_as_the_engines_do() -> None:
     assert passes.LOGITS_AT_ONCE == scoring.LOGITS_AT_ONCE
-    assert passes.NOISE_AT_ONCE == gumbel.ELEMENTS_AT_ONCE
+    assert passes.CACHED == scoring.CACHED
 
 
 def test_half_a_billion_parameters_trained_take_eight_gigabytes() -> None:
@@ -103,6 +105,15 @@ def test_every_method_plans_what_it_needs_and_nothing_else(method: str) -> None:
         assert all(size > 0 for size in held.values())
     assert found.peak == max(found.phases.values())
     assert max(found.components.values()) <= found.peak
+
+
+def test_a_pass_that_is_not_made_is_not_planned() -> None:
+    """Old log-probs of the only update of a step are its own, unless the reward or a selection asks for them before."""
+    one = {"optim.minibatch_prompts": None}
+    assert "old_logp" in planned("grpo").phases and "old_logp" not in planned("grpo", **one).phases
+    assert "old_logp" in planned("grpo", **one, **{"machine.old_gap": None}).phases
+    assert "old_logp" in planned("ppo", **one).phases  # its KL is part of the reward
+    assert "old_logp" not in planned("dppo_tv").phases and "old_logp" not in planned("reinforce", **one).phases
 
 
 @pytest.mark.parametrize("method", ["ppo", "grpo", "dpo"])
@@ -150,5 +161,39 @@ def test_before_the_first_update_there_is_no_optimizer_state() -> None:
 
 def test_only_a_heap_keeps_what_was_freed() -> None:
     assert not any("kept" in name for name in planned("ppo").components)
-    kept = memory(QWEN, setting(), CATALOG["ppo"], heap=True).live["save"]["freed, kept by the heap"]
-    assert 0 < kept < planned("ppo").peak
+    heap = memory(QWEN, setting(), CATALOG["ppo"], heap=True)
+    # rollout's copy of weights and cache are free when grading begins; the step's end gives everything back
+    passing = ("rollout copy of weights", "KV cache", "logits")
+    assert heap.live["grade"]["freed, kept by the heap"] == sum(heap.live["rollout"][name] for name in passing)
+    assert "freed, kept by the heap" not in heap.live["save"]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_the_trunk_by_hand_keeps_is_counted_to_the_byte(shared: bool) -> None:
+    """Its tape, of rows that all have the planned length; the last sampled token of a row is not read."""
+    from transformers import LlamaConfig, LlamaModel
+
+    from paribus.models.packed import plain
+    from paribus.models.packed import shared as sharing
+    from paribus.models.trunk import _Pass
+
+    rows, prompt, response = 8, 6, 9
+    model = LlamaModel(
+        LlamaConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+                    num_key_value_heads=2)
+    )  # fmt: skip
+    mask = torch.arange(prompt + response + 1).expand(rows, -1) >= prompt
+    rollout = rollout_of(mask, torch.arange(rows) // (4 if shared else 1))
+    layout = sharing(rollout, rollout.mask) if shared else plain(rollout.mask)
+    run = _Pass(model, layout, torch.float32)
+    with torch.no_grad():
+        _, (tape, asked) = run.forward(model.embed_tokens(rollout.tokens[layout.row, layout.column]), keep="all")
+    found = asked.numel()
+    for kept in tape:
+        found += sum(x.numel() for x in (kept.x, kept.middle, kept.gate, kept.up))
+        found += sum(x.numel() for a in kept.attended for x in a)
+    found += sum(p.bias.numel() for p in run.places if p.bias is not None)
+    shape = ModelShape("llama", 32, 3, 4, 2, 8, 48, 50, True)
+    piece = passes.Piece(rows, rows // 4 if shared else rows, prompt, response, shared)
+    hidden = 2 * rows * response * 32  # what is asked for and its norm: one more position a row is predicted than read
+    assert passes.saved_by_hand(shape, 4, piece) - 4 * hidden == 4 * (found - asked.numel())

@@ -33,7 +33,10 @@ def moments(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."]) -> Moments:
 
 
 def share(value: Float[Tensor, ""], mask: Bool[Tensor, "B T"], sequences: float) -> Mean:
-    """A part's share of an update's loss; the parts' counts add up to one per update, so the mean is over updates."""
+    """A part's share of an update's loss; the parts' counts add up to one per update, so the mean is over updates.
+
+    `sequences` are the rows of the whole update of which the part is asked.
+    """
     return Mean(value.detach(), mask.any(1).sum().double() / max(sequences, 1))
 
 
@@ -41,7 +44,8 @@ def policy_stats(logp: Float[Tensor, "B T"], entropy: Float[Tensor, "B T"] | Non
     """How far a micro-batch's policy is from the old one and from the reference, where the batch holds them.
 
     `approx_kl` is the mean of lp_old - lp, `ratio_deviation` the largest |r - 1| of a token, `kl_k1` and `kl_k3` the
-    two common estimates of the KL to the reference; all over tokens.
+    two common estimates of the KL to the reference; all over tokens. As those of surrogates and corrections, they cover
+    the rows that an update runs: `skipped_rows` is the share of the rows that it leaves out.
     """
     mask, logp = batch.mask, logp.detach()
     stats: Stats = {}

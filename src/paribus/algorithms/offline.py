@@ -123,6 +123,10 @@ class Offline(Part):
         return 0
 
     @property
+    def only_advantage(self) -> bool:
+        return False
+
+    @property
     def keep(self) -> All:
         return All()
 

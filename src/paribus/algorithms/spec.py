@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+# The sampler; a pass of the learner before the updates; the only update, whose policy is the old one; or the sampler
+# where a probe finds its log-probs equal to the learner's, and else a pass
+OldSource = Literal["sampler", "pass", "update", "probe"]
 Surrogate = Annotated[
     Reinforce | Clip | Cispo | Sapo | Gmpo | DivergenceMask | PrefixBudget, Field(discriminator="type")
 ]
@@ -90,6 +93,35 @@ class PolicyGradient(Part):
     def topk(self) -> int:
         """How many of the old policy's likeliest tokens the loss looks at."""
         return self.surrogate.topk
+
+    @property
+    def only_advantage(self) -> bool:
+        """Whether the policy's part has no gradient in a row whose advantage is 0 at every trained token.
+
+        All surrogates are proportional to the advantage, and ratios and trust regions look at one row at a time.
+        """
+        shared = self.critic is not None and self.critic.shared
+        return self.kl is None and not self.entropy and not self.imitation and not shared
+
+    @property
+    def early(self) -> frozenset[Need]:
+        """The needs of what comes before the updates: shaping, credit and selection. The others are of the loss."""
+        late = {"ratio", "surrogate", "correction", "kl", "aggregate"}
+        return frozenset[Need]().union(*(part.needs for name, part in self.slots.items() if name not in late))
+
+    def old_source(self, updates: int, gap: float | None) -> OldSource:
+        """Where the old log-probs of a step with that many `updates` come from; see `OldSource`.
+
+        `gap` is how far, in nats a token, others may be from those of a pass (None: there is always a pass). What looks
+        at the old log-probs before the updates, or weighs their distance to the sampler's, is given those of a pass.
+        """
+        if self.old == "sampler" or not self.needs & {Need.OLD, Need.ENTROPY}:
+            return "sampler"
+        if gap is None or self.early & {Need.OLD, Need.ENTROPY}:
+            return "pass"
+        if updates == 1:
+            return "update"
+        return "probe" if gap and self.correction is None else "pass"
 
     def describe(self, batch: Batch, signal: Signal) -> Stats:
         """What a step's scores, rewards and credit look like, before any update."""
@@ -273,7 +305,7 @@ class PolicyGradient(Part):
             weight, counted = self.correction(old, tensors.keep(batch.rollout.sampled_logp, mask), mask)
             loss, stats = loss * weight, stats | counted
         value = self.aggregate(loss, mask, total)
-        stats["policy_loss"] = share(value, mask, total.sequences)
+        stats["policy_loss"] = share(value, mask, total.sequences - total.skipped)
         if self.kl is not None:
             ref = tensors.keep(required(batch.ref_logp, "ref_logp").detach(), mask)
             penalty = self.kl.coef * self.aggregate(self.kl.penalty(logp, ref, move.log_ratio), mask, total)

@@ -6,7 +6,8 @@ import sys
 
 import typer
 
-from paribus.cli import methods, results, training
+from paribus.cli import bench, methods, results, training
+from paribus.engines.heap import ask_huge_pages
 from paribus.errors import Interrupted, ParibusError
 
 app = typer.Typer(
@@ -16,12 +17,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (training, results, methods):
+for verbs in (training, results, methods, bench):
     app.registered_commands.extend(verbs.app.registered_commands)
 
 
 def main() -> None:
     """Run the command line; faults of input are one clear message, a stop is the shell's 128 + signal."""
+    ask_huge_pages()
     try:
         app(standalone_mode=True)
     except ParibusError as error:

@@ -27,7 +27,9 @@ def run(
     """Train and evaluate every arm with every seed, then write the report. Finished runs are skipped."""
     from paribus.experiment import controlled, load_experiment
     from paribus.pipeline.compare import run_experiment
+    from paribus.pipeline.crew import warm_up
     from paribus.pipeline.tune import tuned
+    from paribus.planning.budget import fitted
     from paribus.planning.plan import write_plan
     from paribus.planning.text import text
 
@@ -35,6 +37,10 @@ def run(
     if not controlled(exp) and not uncontrolled:
         typer.echo(text(exp), err=True)
         raise typer.Exit(1)
+    warm_up()
+    exp, told = fitted(exp)
+    if told:
+        typer.echo(told, err=True)
     write_plan(exp, runs)
     paths = run_experiment(tuned(exp, runs), runs, arms=arm, seeds=seed)
     show_report(paths.root, None)
@@ -54,13 +60,21 @@ def plan(
     runs: RunsFolder = Path("runs"),
 ) -> None:
     """Print what differs, memory, what can be shown, and the fairness check; exit 1 if a difference is undeclared."""
+    from paribus.errors import ConfigError
     from paribus.experiment import controlled, load_experiment
+    from paribus.planning.budget import fitted
     from paribus.planning.plan import make_plan
     from paribus.planning.screen import screen, theory_lines
 
     exp = load_experiment(file, overrides)
+    try:
+        exp, told = fitted(exp)
+    except ConfigError as error:  # which `run` would end with; the plan shows why
+        told = str(error)
     planned = make_plan(exp, runs)
     typer.echo(planned.model_dump_json(indent=2) if as_json else screen(exp, planned))
+    if told:
+        typer.echo(told, err=True)
     if memory_theory and not as_json:
         typer.echo("\n".join(["", *theory_lines()]))
     if pilot:

@@ -1,14 +1,17 @@
-"""Gumbel-max draws keyed by who is drawn: the noise of a token is a hash of (row key, position, token id).
+"""Gumbel-max draws keyed by who is drawn: noise is a hash of (row key, position, number).
 
 `argmax(logp + G)` with independent standard Gumbel `G` is a draw from `softmax(logp)`. A draw therefore does not
-depend on the batch it happens in, and under float noise of the log-probs it changes only at near-ties.
+depend on the batch it happens in, and under float noise of the log-probs it changes only at near-ties. Tokens are
+drawn in two stages, a block of neighbouring ids by its mass and then one of its tokens, so that of a vocabulary of V
+only some 2 sqrt(V) need noise.
 """
 
 from __future__ import annotations
 
+import math
+
 import torch
 
-ELEMENTS_AT_ONCE = 1 << 22  # of the noise matrix: bounds the int64 temporaries to 32 MiB each
 # Odd 64-bit constants written as signed: the golden ratio, and the multipliers of the splitmix64 finaliser
 GOLDEN, MIX_1, MIX_2 = (c - (1 << 64) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -38,14 +41,13 @@ def happens(keys: torch.Tensor, position: torch.Tensor, rate: float) -> torch.Te
     return bits.double() * 2.0**-53 < rate
 
 
-def gumbel(keys: torch.Tensor, position: torch.Tensor, vocabulary: int) -> torch.Tensor:
-    """Return float32 standard Gumbel noise `[R, V]` of rows with 63-bit `keys[R]` that draw token `position[R]`.
+def gumbel(keys: torch.Tensor, position: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Return float32 standard Gumbel noise `[R, N]` with numbers `ids[N]` (from 0) of rows with 63-bit `keys[R]` that
+    draw token `position[R]`.
 
     Large values come from small uniforms `u`, which keep full relative precision: E = -log1p(-u), G = -log E.
     """
-    state = _state(keys, position)
-    token = torch.arange(1, vocabulary + 1, device=keys.device) * GOLDEN
-    bits = mix(state[:, None] + token)
+    bits = mix(_state(keys, position)[:, None] + (ids + 1) * GOLDEN)
     # in [2^-64, 1 - 2^-24]: never 0 (G = inf), never 1 (G = -inf)
     u = bits.to(torch.float32).add_(0.5).mul_(2.0**-63).clamp_(max=1 - 2.0**-24)
     return u.neg_().log1p_().neg_().log_().neg_()
@@ -53,13 +55,22 @@ def gumbel(keys: torch.Tensor, position: torch.Tensor, vocabulary: int) -> torch
 
 def draw(logp: torch.Tensor, keys: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
     """Return one token id per row, drawn from `softmax(logp)`; `logp[R, V]` may lack its constant and hold -inf."""
-    rows, vocabulary = logp.shape
-    step = max(1, ELEMENTS_AT_ONCE // vocabulary)
-    chunks = [
-        (gumbel(keys[i : i + step], position[i : i + step], vocabulary) + logp[i : i + step]).argmax(-1)
-        for i in range(0, rows, step)
-    ]
-    return torch.cat(chunks)
+    return pick((logp - logp.amax(-1, keepdim=True)).exp(), keys, position)
+
+
+def pick(weight: torch.Tensor, keys: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    """Return one token id per row with probability in proportion to `weight[R, V]`, of which the largest is about 1."""
+    rows, vocabulary = weight.shape
+    size = 1 << (math.isqrt(vocabulary - 1).bit_length() if vocabulary > 1 else 0)
+    count = -(-vocabulary // size)
+    if count * size > vocabulary:
+        weight = torch.nn.functional.pad(weight, (0, count * size - vocabulary))
+    blocks = weight.view(rows, count, size)
+    # one number for each block, one for each place in a block: only one block's places are looked at
+    noise = gumbel(keys, position, torch.arange(count + size, device=weight.device))
+    block = blocks.sum(-1).log_().add_(noise[:, :count]).argmax(-1, keepdim=True)
+    inside = blocks.gather(1, block[:, :, None].expand(-1, 1, size)).squeeze(1)
+    return (block * size).squeeze_(1).add_(inside.log_().add_(noise[:, count:]).argmax(-1))
 
 
 def keep_top_p(logp: torch.Tensor, top_p: float) -> torch.Tensor:

@@ -6,8 +6,10 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -16,7 +18,6 @@ from paribus.batch import (
     Batch,
     Max,
     Mean,
-    Moments,
     Rollout,
     Scores,
     Signal,
@@ -28,34 +29,26 @@ from paribus.batch import (
     trim,
 )
 from paribus.engines.checkpoint import restore_tensors, write_tensors
+from paribus.engines.measures import start_stats, step_stats
 from paribus.engines.optim import Optimizer, lr_scale
-from paribus.engines.protocols import Objective
-from paribus.engines.scoring import before, micro_batches, plainly_before, spread, token_scores
+from paribus.engines.protocols import CriticSpec, Objective
+from paribus.engines.retry import explained, within_memory
+from paribus.engines.rollouts import with_end
+from paribus.engines.scoring import EntropyUse, before, micro_batches, spread, token_scores
 from paribus.errors import CheckpointError, ConfigError
+from paribus.models import trunk
 from paribus.models.hf import LoadedModel, frozen
 from paribus.models.value import ValueModel, make_critic
 from paribus.settings import MachineSpec, OptimSpec, RolloutSpec
+from paribus.tensors import keep
 from paribus.types import Key
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
     from torch import Tensor
 
 Timer = Callable[[str], AbstractContextManager[Any]]
 FORMAT = 1  # of learner.json
-
-
-class CriticSpec(Protocol):
-    """What the learner reads of an algorithm's critic."""
-
-    @property
-    def lr(self) -> float: ...
-    @property
-    def shared(self) -> bool: ...
-    @property
-    def warmup(self) -> int: ...
-    @property
-    def head_std(self) -> float | None: ...
 
 
 class _Work(NamedTuple):
@@ -87,6 +80,7 @@ class TorchLearner:
         reference: nn.Module | None = None,
         total_steps: int | None = None,
         timer: Timer = nullcontext,
+        note: Callable[[str], None] = lambda text: None,
     ) -> None:
         """`key` draws the critic's head (its purpose is "critic"); `total_steps` is where the schedule ends.
 
@@ -100,8 +94,10 @@ class TorchLearner:
         self.head: Any = self.model.get_output_embeddings()
         self.device = self.model.device
         self.optim, self.horizon, self.temperature = optim, rollout.max_response, rollout.temperature
-        self.micro_tokens, self.total_steps, self.timer = machine.micro_tokens, total_steps, timer
+        self.micro_tokens, self.total_steps, self.timer, self.note = machine.micro_tokens, total_steps, timer, note
+        self.declared_tokens, self.skip_rows = machine.micro_tokens, machine.skip_rows
         self.nonfinite_streak = 0
+        self.packed = trunk.fits(self.model.base_model)  # rows are read without padding
         self.reference: Any = frozen(loaded).model if needs_reference and reference is None else reference
         self.critic: ValueModel | None = None
         self.warmup = 0
@@ -157,18 +153,10 @@ class TorchLearner:
 
         return self._per_row(rollout, score, torch.zeros(rollout.mask.shape))
 
-    @torch.no_grad()
-    def final_values(self, rollout: Rollout) -> Float[Tensor, "B"]:
-        """Return the critic's value of the state after each row's last token."""
-        critic = self._critic()
-
-        def score(part: Rollout) -> Tensor:
-            # one more position, whose "state before" is the one asked for; the token that stands there is never seen
-            tokens = torch.cat((part.tokens, part.tokens[:, :1]), dim=1)
-            end = torch.arange(tokens.shape[1], device=self.device) == part.length[:, None]
-            return critic(plainly_before(critic.trunk, tokens, end, part.mix))
-
-        return self._per_row(rollout, score, torch.zeros(rollout.rows))
+    def values_and_final(self, rollout: Rollout) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B"]]:
+        """Return `values`, and the critic's value of the state after each row's last token."""
+        found = self.values(with_end(rollout))
+        return keep(found[:, :-1], rollout.mask), found.gather(1, rollout.length[:, None]).squeeze(1)
 
     def update(self, batch: Batch, signal: Signal, objective: Objective, key: Key) -> Stats:
         """Train `optim.epochs` passes over the batch, an update per `optim.minibatch_prompts` prompts.
@@ -186,7 +174,8 @@ class TorchLearner:
             mini, credit = select(batch, rows), select(signal, rows)
             total = Totals.of(mini.mask, self.horizon, mini.score)
             if total.tokens:
-                parts.append(self._update(mini, credit, objective, total, key.step, first=not parts))
+                with explained("an update", "optimizer and gradients need more than there is; see `paribus plan`"):
+                    parts.append(self._update(mini, credit, objective, total, key.step, first=not parts))
         return merge_stats(parts)
 
     def save(self, path: Path) -> None:
@@ -233,14 +222,22 @@ class TorchLearner:
 
     def _per_row(self, rollout: Rollout, score: Callable[[Rollout], Tensor], out: Tensor) -> Tensor:
         """Fill `out` (`[B]`, `[B, T]`, ...) with `score(part)` of every micro-batch, each row at its place."""
-        for rows in micro_batches(rollout, range(rollout.rows), self.micro_tokens):
-            found = score(self._part(rollout, rows)).cpu()
-            out = out.to(found.dtype)
-            if out.dim() == 1:
-                out[rows] = found
-            else:
-                out[rows, : found.shape[1]] = found
-        return out
+
+        def pieces() -> Iterator[list[int]]:
+            return micro_batches(rollout, range(rollout.rows), self.micro_tokens, packed=self.packed)
+
+        def filled() -> Tensor:
+            whole = out
+            for rows in pieces():
+                found = score(self._part(rollout, rows)).cpu()
+                whole = whole.to(found.dtype)
+                if whole.dim() == 1:
+                    whole[rows] = found
+                else:
+                    whole[rows, : found.shape[1]] = found
+            return whole
+
+        return within_memory(self, filled, lambda: len(list(pieces())))
 
     def _part(self, value: Any, rows: list[int], rollout: Rollout | None = None) -> Any:
         """Return `rows` of a noun on the learner's device, cut to the longest of them in `rollout`."""
@@ -264,20 +261,30 @@ class TorchLearner:
         """One optimizer step of each model on one minibatch."""
         scale = lr_scale(self.optim, step, self.total_steps)
         train_policy = step >= self.warmup
-        work = list(self._micro(batch, signal))
+        live = batch.mask.any(1)  # rows without a trained token have no part in any loss
         parts: list[Stats] = []
         norms = []
         if self.critic is not None and (self.critic_optimizer is not None or not train_policy):
             with self.timer("critic_update"):
-                parts += [self._critic_pass(part, objective, total) for part in work]
                 optimizer = self.critic_optimizer or self.policy_optimizer
+                run = partial(self._critic_pass, objective=objective, total=total)
+                parts += self._passes(run, batch, signal, live, optimizer)
                 norms.append(optimizer.step(scale))
-            parts.append(_step_stats("critic_", norms[-1], optimizer.rates[-1]))
+            parts.append(step_stats("critic_", norms[-1], optimizer.rates[-1]))
         if train_policy:
+            if self.skip_rows and objective.only_advantage:
+                live = (batch.mask & (signal.advantage != 0)).any(1)
+            skipped = total.sequences - float(live.sum())
             with self.timer("policy_update"):
-                parts += [self._policy_pass(part, objective, total, first=first) for part in work]
+                run = partial(
+                    self._policy_pass, objective=objective, total=total._replace(skipped=skipped), first=first
+                )
+                parts += self._passes(run, batch, signal, live, self.policy_optimizer)
+                if not live.any():
+                    self.policy_optimizer.collect_nothing()
                 norms.append(self.policy_optimizer.step(scale))
-            parts.append(_step_stats("", norms[-1], self.policy_optimizer.rates[0]))
+            parts.append(step_stats("", norms[-1], self.policy_optimizer.rates[0]))
+            parts.append({"skipped_rows": Mean(skipped, total.sequences)})
         failed = not all(map(math.isfinite, norms))
         self.nonfinite_streak = self.nonfinite_streak + 1 if failed else 0
         counts: Stats = {
@@ -287,10 +294,20 @@ class TorchLearner:
         }
         return merge_stats([*parts, counts])
 
-    def _micro(self, batch: Batch, signal: Signal) -> Iterator[_Work]:
-        """Cut a minibatch into micro-batches; rows without a trained token have no part in any loss."""
-        live = batch.mask.any(1).nonzero().squeeze(1).tolist()
-        for rows in micro_batches(batch.rollout, live, self.micro_tokens, batch.unit):
+    def _passes(
+        self, run: Callable[[_Work], Stats], batch: Batch, signal: Signal, live: Bool[Tensor, "B"], owner: Optimizer
+    ) -> list[Stats]:
+        """Add up the gradients of `run` over all micro-batches: smaller ones, and anew, where memory runs out."""
+        micro = partial(self._micro, batch, signal, live)
+        parts = within_memory(self, lambda: [run(w) for w in micro()], lambda: len(list(micro())), owner.drop)
+        if self.micro_tokens < self.declared_tokens:
+            parts.append({"micro_tokens": Mean(self.micro_tokens, 1.0)})
+        return parts
+
+    def _micro(self, batch: Batch, signal: Signal, live: Bool[Tensor, "B"]) -> Iterator[_Work]:
+        """Cut the live rows of a minibatch into micro-batches."""
+        chosen = live.nonzero().squeeze(1).tolist()
+        for rows in micro_batches(batch.rollout, chosen, self.micro_tokens, batch.unit, packed=self.packed):
             yield _Work(self._part(batch, rows, batch.rollout), self._part(signal, rows, batch.rollout))
 
     def _critic_pass(self, work: _Work, objective: Objective, total: Totals) -> Stats:
@@ -307,32 +324,27 @@ class TorchLearner:
     def _policy_pass(self, work: _Work, objective: Objective, total: Totals, *, first: bool) -> Stats:
         batch = work.batch
         mask, topk = batch.mask, None
+        sampled = batch.role is None  # else rows of data, which this policy did not sample
+        told = sampled and batch.rollout.entropy is not None
+        entropy_use: EntropyUse = "loss" if objective.entropy else "none" if told else "statistic"
         ids = batch.rollout.tokens[mask]
         if objective.topk:
             top = batch.rollout.topk
             assert top is not None, "the objective looks at the likeliest tokens, which this rollout does not list"
             ids = torch.cat((ids[:, None], top.ids[mask]), dim=1)
         hidden = before(self.model.base_model, batch.rollout, mask)
-        logp, entropy = token_scores(
-            hidden, self.head, ids, self.temperature, "loss" if objective.entropy else "statistic"
-        )
-        assert entropy is not None
+        logp, entropy = token_scores(hidden, self.head, ids, self.temperature, entropy_use)
         if objective.topk:
             topk = spread(logp[:, 1:].detach(), mask)
             logp = logp[:, 0]
         values = spread(self.critic(hidden), mask) if self.critic is not None and self.critic.shared else None
-        scores = Scores(spread(logp, mask), spread(entropy, mask), values, topk)
+        scores = Scores(spread(logp, mask), None if entropy is None else spread(entropy, mask), values, topk)
+        stats: Stats = {}
+        if first and sampled:
+            stats = start_stats(logp.detach(), batch)
+            if batch.old_logp is None:  # the policy before its first update is itself the old one
+                batch = replace(batch, old_logp=spread(logp.detach(), mask))
         loss = objective.loss(scores, batch, work.signal, total)
         loss.value.backward()
         self.policy_optimizer.collect()
-        if not first or batch.role is not None:  # rows of data were not sampled by this policy
-            return loss.stats
-        moved = torch.expm1(logp.detach() - batch.rollout.sampled_logp[mask]).abs()
-        return loss.stats | {"first_ratio_deviation": Max(moved.max(), mask.sum())}
-
-
-def _step_stats(prefix: str, norm: float, rate: float) -> Stats:
-    stats: Stats = {f"{prefix}lr": Mean(rate, 1.0)}
-    if math.isfinite(norm):
-        stats[f"{prefix}grad_norm"] = Moments(norm, norm * norm, 1.0)
-    return stats
+        return loss.stats | stats

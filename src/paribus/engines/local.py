@@ -8,47 +8,70 @@ from typing import Any, NamedTuple
 import torch
 
 from paribus.batch import Mix, Rollout, TopK, move
-from paribus.engines.gumbel import draw, happens, keep_top_p
-from paribus.engines.protocols import SamplingPlan
+from paribus.engines.gumbel import happens, keep_top_p, pick
+from paribus.engines.protocols import Finished, SamplingPlan
 from paribus.engines.rollouts import Response, assemble, row_keys
 from paribus.errors import ConfigError
 from paribus.models.chat import decode_responses
-from paribus.models.decoder import Decoder, make_decoder
+from paribus.models.decoder import Decoder
 from paribus.models.hf import LoadedModel
+from paribus.models.llama_decoder import make_decoder
 from paribus.models.mix import NearestTokens, embed, mix_weights
 from paribus.types import Key, Prompt, Stop
 
 LEAVE_SHARE = 0.75  # finished rows leave the batch when fewer than this share of it is still running
 
 
-class _Work(NamedTuple):
-    """Rows decoded together: their prompts, each row's prompt, its place in the request, and its key."""
+class _Asked(NamedTuple):
+    """Rows that start together: their prompts, and of each row its prompt, its place in the request, and its key."""
 
     prompts: list[Prompt]
     prompt: torch.Tensor  # [R]
-    place: list[int]
-    key: torch.Tensor  # [R]
+    place: torch.Tensor
+    key: torch.Tensor
 
 
 class _Trace:
-    """What decoding writes down of its rows, step by step: `[R, N, ...]` on the model's device."""
+    """What decoding writes down of its rows, step by step: `[R, N + 1, ...]` on the model's device.
+
+    The last column takes what a row that has ended still decodes before it leaves.
+    """
 
     def __init__(self, rows: int, plan: SamplingPlan, device: torch.device) -> None:
         def zeros(*width: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-            return torch.zeros(rows, plan.max_tokens, *width, dtype=dtype, device=device)
+            return torch.zeros(rows, plan.max_tokens + 1, *width, dtype=dtype, device=device)
 
         k, n = plan.topk, plan.mix_neighbours
-        self.tokens, self.logp = zeros(dtype=torch.long), zeros()
+        self.tokens, self.logp, self.entropy = zeros(dtype=torch.long), zeros(), zeros()
         self.size = torch.full((rows,), plan.max_tokens, device=device)
         self.topk = TopK(zeros(k, dtype=torch.long), zeros(k)) if k else None
         self.mix = Mix(zeros(n, dtype=torch.long), zeros(n)) if plan.mix_rate else None
 
 
+class _Lines(NamedTuple):
+    """The lines of the batch being decoded: the row of each, its key, how many tokens it has, whether it has ended."""
+
+    row: torch.Tensor
+    key: torch.Tensor
+    done: torch.Tensor
+    ended: torch.Tensor
+
+    def at(self, lines: torch.Tensor) -> _Lines:
+        return _Lines(*(x[lines] for x in self))
+
+    def joined(self, asked: _Asked) -> _Lines:
+        none = torch.zeros_like(asked.place)
+        return _Lines(
+            *(torch.cat(pair) for pair in zip(self, (asked.place, asked.key, none, none.bool()), strict=True))
+        )
+
+
 class LocalSampler:
     """Continues prompts with a Hugging Face model, at most `decode_rows` rows at once; see `Sampler`.
 
-    Each prompt is read once for all its samples. Draws are keyed by row, so the tokens of a row depend on neither
-    `decode_rows` nor its company, except at near-ties under float rounding.
+    Each prompt is read once for all its samples. Rows that have ended leave, and rows that wait take their places
+    where the decoder can grow. Draws are keyed by row, so the tokens of a row depend on neither `decode_rows` nor its
+    company, except at near-ties under float rounding.
     """
 
     def __init__(self, loaded: LoadedModel, *, decode_rows: int = 512) -> None:
@@ -68,17 +91,22 @@ class LocalSampler:
                 for name, value in weights.items():
                     own[name].copy_(value)
 
-    def sample(self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key) -> Rollout:
+    def sample(
+        self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key, finished: Finished | None = None
+    ) -> Rollout:
         self._check_context(prompts, plan)
         self._check_plan(plan)
-        with torch.no_grad():
-            decoder = make_decoder(self.model)
+        pieces = self._schedule(prompts, plan, key)
+        trace = _Trace(len(prompts) * plan.samples, plan, self.model.device)
+        with torch.inference_mode():
             # as the decoder, for this call only: weights may change before the next
             nearest = NearestTokens(self._embedding.weight, plan.mix_neighbours) if plan.mix_rate else None
-        rows: dict[int, Response] = {}
-        for work in self._schedule(prompts, plan, key):
-            rows |= zip(work.place, self._responses(self._decode(decoder, nearest, work, plan)), strict=True)
-        responses = [rows[place] for place in range(len(rows))]
+            while pieces:
+                decoder = make_decoder(self.model, plan.max_tokens)
+                waiting = pieces if decoder.grows else [pieces[0]]
+                pieces = pieces[len(waiting) :]
+                self._decode(decoder, nearest, waiting, trace, plan, finished)
+        responses = self._responses(trace)
         return assemble(prompts, plan.samples, responses, pad_id=self.loaded.pad_id, version=self.version)
 
     def _check_context(self, prompts: Sequence[Prompt], plan: SamplingPlan) -> None:
@@ -99,66 +127,103 @@ class LocalSampler:
         if plan.mix_rate and not plan.temperature:
             raise ConfigError("greedy decoding mixes no embeddings: set the mix rate to 0, or a temperature above 0")
 
-    def _schedule(self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key) -> list[_Work]:
-        """Cut the request into pieces of at most `decode_rows` rows, longest prompts first: alike lengths together."""
+    def _schedule(self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key) -> list[_Asked]:
+        """Cut the request into pieces that start together, longest prompts first: alike lengths together.
+
+        A piece is as many whole prompts as a quarter of `decode_rows` has room for, or `decode_rows` rows of one.
+        """
         keys = row_keys(prompts, plan.samples, key)
         order = sorted(range(len(prompts)), key=lambda i: (-len(prompts[i].ids), i))
         places = [i * plan.samples + s for i in order for s in range(plan.samples)]
+        size = min(self.decode_rows, max(1, self.decode_rows // 4 // plan.samples) * plan.samples)
         pieces = []
-        for start in range(0, len(places), self.decode_rows):
-            place = places[start : start + self.decode_rows]
+        for start in range(0, len(places), size):
+            place = places[start : start + size]
             groups = list(dict.fromkeys(p // plan.samples for p in place))
             number = {group: i for i, group in enumerate(groups)}
-            prompt = torch.tensor([number[p // plan.samples] for p in place], device=self.model.device)
-            row_key = torch.tensor([keys[p] for p in place], device=self.model.device)
-            pieces.append(_Work([prompts[g] for g in groups], prompt, place, row_key))
+            ints = ([number[p // plan.samples] for p in place], place, [keys[p] for p in place])
+            pieces.append(_Asked([prompts[g] for g in groups], *(self._tensor(x) for x in ints)))
         return pieces
 
-    @torch.inference_mode()
-    def _decode(self, decoder: Decoder, nearest: NearestTokens | None, work: _Work, plan: SamplingPlan) -> _Trace:
-        """Sample the rows of `work`, each up to a stop token (included) or the limit."""
-        device = self.model.device
-        length = torch.tensor([len(prompt.ids) for prompt in work.prompts])
-        width = int(length.max())
-        padded = [[self.loaded.pad_id] * (width - len(p.ids)) + list(p.ids) for p in work.prompts]
-        logits = decoder.start(torch.tensor(padded, device=device), length.to(device), work.prompt, plan.max_tokens)
-        count = len(work.place)
-        trace = _Trace(count, plan, device)
-        row = torch.arange(count, device=device)  # which row each line of the batch decodes
-        running = torch.ones(count, dtype=torch.bool, device=device)
-        for t in range(plan.max_tokens):
-            keys = work.key[row]
-            chosen, chosen_logp = choose(logits, keys, t, plan)
-            trace.tokens[row, t] = chosen
-            trace.logp[row, t] = chosen_logp
-            if trace.topk is not None:
-                trace.topk.ids[row, t], trace.topk.logp[row, t] = likeliest(logits, plan)
-            stopped = torch.isin(chosen, self._stops)
-            if nearest is not None and trace.mix is not None:
-                # behind a stop token nothing is read, mixed or not
-                at = (mixes(keys, t, plan) & ~stopped).nonzero().squeeze(1)
-                ids = nearest(chosen[at])
-                trace.mix.ids[row[at], t] = ids
-                trace.mix.weight[row[at], t] = mix_weights(logits[at], ids, plan.temperature)
-            ended = stopped & running
-            trace.size[row[ended]] = t + 1
-            running &= ~ended
-            left = int(running.sum())
-            if left == 0 or t + 1 == plan.max_tokens:
-                break
-            if left < LEAVE_SHARE * len(row):
-                kept = running.nonzero().squeeze(1)
+    def _tensor(self, numbers: list[int]) -> torch.Tensor:
+        return torch.tensor(numbers, device=self.model.device)
+
+    def _decode(
+        self, decoder: Decoder, nearest: NearestTokens | None, waiting: list[_Asked], trace: _Trace,
+        plan: SamplingPlan, finished: Finished | None,
+    ) -> None:  # fmt: skip
+        """Sample the rows of `waiting`, each up to a stop token (included) or the limit, into `trace`."""
+        empty = self._tensor([])
+        lines = _Lines(empty.long(), empty.long(), empty.long(), empty.bool())
+        logits: torch.Tensor | None = None
+        while True:
+            lines, logits = self._admit(decoder, waiting, lines, logits)
+            chosen, read = self._choose(logits, lines, nearest, trace, plan)
+            stopped = torch.isin(chosen, self._stops) | (lines.done + 1 >= plan.max_tokens)
+            now = stopped & ~lines.ended
+            if bool(now.any()):
+                trace.size[lines.row[now]] = lines.done[now] + 1
+                if finished is not None:
+                    self._announce(trace, lines.row[now], finished)
+            lines = lines._replace(done=lines.done + 1, ended=lines.ended | stopped)
+            left = len(lines.row) - int(lines.ended.sum())
+            if left == 0 and not waiting:
+                return
+            room = waiting and left + len(waiting[0].place) <= self.decode_rows
+            if left < LEAVE_SHARE * len(lines.row) or room:
+                kept = (~lines.ended).nonzero().squeeze(1)
                 decoder.keep(kept)
-                row, chosen, running = row[kept], chosen[kept], running[kept]
-            read = None
-            if trace.mix is not None:
-                read = embed(self._embedding, chosen, Mix(trace.mix.ids[row, t], trace.mix.weight[row, t]))
-            logits = decoder.step(chosen, read)
-        return trace
+                lines, chosen, read = lines.at(kept), chosen[kept], None if read is None else read[kept]
+            logits = decoder.step(chosen, read) if left else None
+
+    def _admit(
+        self, decoder: Decoder, waiting: list[_Asked], lines: _Lines, logits: torch.Tensor | None
+    ) -> tuple[_Lines, torch.Tensor]:
+        """Let pieces in, as many as there is room for; return the lines with them, and everybody's logits."""
+        found = [] if logits is None else [logits]
+        prompts: list[Prompt] = []
+        joined: list[torch.Tensor] = []
+        while waiting and (not len(lines.row) or len(lines.row) + len(waiting[0].place) <= self.decode_rows):
+            piece = waiting.pop(0)
+            joined.append(piece.prompt + len(prompts))
+            prompts += piece.prompts
+            lines = lines.joined(piece)
+        if prompts:
+            found.append(decoder.admit([prompt.ids for prompt in prompts], torch.cat(joined)))
+        return lines, found[0] if len(found) == 1 else torch.cat(found)
+
+    def _choose(
+        self, logits: torch.Tensor, lines: _Lines, nearest: NearestTokens | None, trace: _Trace, plan: SamplingPlan
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Draw every line's next token and write it down; return it, and the vectors to read where some are mixed."""
+        row, t = lines.row, lines.done.clamp(max=plan.max_tokens)
+        t = torch.where(lines.ended, plan.max_tokens, t)
+        chosen, trace.logp[row, t], trace.entropy[row, t] = choose(logits, lines.key, lines.done, plan)
+        trace.tokens[row, t] = chosen
+        if trace.topk is not None:
+            trace.topk.ids[row, t], trace.topk.logp[row, t] = likeliest(logits, plan)
+        if nearest is None or trace.mix is None:
+            return chosen, None
+        # behind a stop token nothing is read, mixed or not
+        at = (mixes(lines.key, lines.done, plan) & ~torch.isin(chosen, self._stops)).nonzero().squeeze(1)
+        ids = nearest(chosen[at])
+        trace.mix.ids[row[at], t[at]] = ids
+        trace.mix.weight[row[at], t[at]] = mix_weights(logits[at], ids, plan.temperature)
+        return chosen, embed(self._embedding, chosen, Mix(trace.mix.ids[row, t], trace.mix.weight[row, t]))
+
+    def _announce(self, trace: _Trace, rows: torch.Tensor, finished: Finished) -> None:
+        tokens, sizes, places = trace.tokens[rows].tolist(), trace.size[rows].tolist(), rows.tolist()
+        ids = [row[:n] for row, n in zip(tokens, sizes, strict=True)]
+        texts = decode_responses(self.loaded.tokenizer, ids, self.loaded.stop_ids)
+        finished([(p, text, self._stop(own)) for p, text, own in zip(places, texts, ids, strict=True)])
+
+    def _stop(self, ids: list[int]) -> Stop:
+        return Stop.EOS if ids[-1] in self.loaded.stop_ids else Stop.LENGTH
 
     def _responses(self, trace: _Trace) -> list[Response]:
         """Return what was decoded, row by row, on the CPU."""
         tokens, logp, sizes = trace.tokens.tolist(), trace.logp.tolist(), trace.size.tolist()
+        entropy = trace.entropy.tolist()
         ids = [row[:n] for row, n in zip(tokens, sizes, strict=True)]
         texts = decode_responses(self.loaded.tokenizer, ids, self.loaded.stop_ids)
         topk, mix = move(trace.topk, "cpu"), move(trace.mix, "cpu")
@@ -166,32 +231,42 @@ class LocalSampler:
             Response(
                 ids=ids[i],
                 logp=logp[i][:n],
-                stop=Stop.EOS if ids[i][-1] in self.loaded.stop_ids else Stop.LENGTH,
+                stop=self._stop(ids[i]),
                 text=texts[i],
                 topk=None if topk is None else TopK(topk.ids[i, :n], topk.logp[i, :n]),
                 mix=None if mix is None else Mix(mix.ids[i, :n], mix.weight[i, :n]),
+                entropy=entropy[i][:n],
             )
             for i, n in enumerate(sizes)
         ]
 
 
 def choose(
-    logits: torch.Tensor, keys: torch.Tensor, position: int, plan: SamplingPlan
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return one token per row of `logits[R, V]` and its log-prob under the temperature-scaled full softmax."""
+    logits: torch.Tensor, keys: torch.Tensor, position: torch.Tensor, plan: SamplingPlan
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return one token per row of `logits[R, V]`, its log-prob under the temperature-scaled full softmax, and the
+    entropy of that distribution; `position[R]` counts the row's tokens."""
     scaled = _scaled(logits, plan)
+    top = scaled.amax(-1, keepdim=True)
+    scaled = scaled - top
+    weight = scaled.exp()
+    total = weight.sum(-1)
+    normaliser = total.log()
+    # H = log Z - E[logit]
+    entropy = normaliser - torch.linalg.vecdot(weight, scaled).div_(total)
     if plan.temperature == 0:
         chosen = scaled.argmax(-1)
     else:
-        chosen = draw(keep_top_p(scaled, plan.top_p), keys, torch.full_like(keys, position))
+        kept = weight if plan.top_p >= 1 else keep_top_p(scaled, plan.top_p).exp()
+        chosen = pick(kept, keys, position)
     if plan.mix_rate:
         chosen = torch.where(mixes(keys, position, plan), scaled.argmax(-1), chosen)
-    return chosen, scaled.gather(-1, chosen[:, None]).squeeze(-1) - scaled.logsumexp(-1)
+    return chosen, scaled.gather(-1, chosen[:, None]).squeeze(-1) - normaliser, entropy
 
 
-def mixes(keys: torch.Tensor, position: int, plan: SamplingPlan) -> torch.Tensor:
-    """Say which rows take the likeliest token at this position, in order to mix its neighbours into it."""
-    return happens(keys, torch.full_like(keys, position), plan.mix_rate)
+def mixes(keys: torch.Tensor, position: torch.Tensor, plan: SamplingPlan) -> torch.Tensor:
+    """Say which rows take the likeliest token at their position, in order to mix its neighbours into it."""
+    return happens(keys, position, plan.mix_rate)
 
 
 def likeliest(logits: torch.Tensor, plan: SamplingPlan) -> tuple[torch.Tensor, torch.Tensor]:

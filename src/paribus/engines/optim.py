@@ -51,7 +51,9 @@ class Optimizer:
                 self.master[name] = _master(parameter)
                 members.append(self.master[name])
             arranged.append({"params": members, "lr": lr, "peak": lr})
-        self.adam = torch.optim.AdamW(arranged, betas=spec.betas, eps=spec.eps, weight_decay=spec.weight_decay)
+        self.adam = torch.optim.AdamW(
+            arranged, betas=spec.betas, eps=spec.eps, weight_decay=spec.weight_decay, fused=True
+        )
 
     def _lower(self) -> Iterator[tuple[nn.Parameter, nn.Parameter]]:
         pairs = zip(self.model.values(), self.master.values(), strict=True)
@@ -64,6 +66,16 @@ class Optimizer:
                 gradient = parameter.grad.to(master.dtype)
                 master.grad = gradient if master.grad is None else master.grad.add_(gradient)
                 parameter.grad = None
+
+    def drop(self) -> None:
+        """Forget the gradients of the update so far."""
+        for parameter in (*self.model.values(), *self.master.values()):
+            parameter.grad = None
+
+    def collect_nothing(self) -> None:
+        """Give every parameter the gradient 0: AdamW still moves by its moments, where without one it would not."""
+        for master in self.master.values():
+            master.grad = torch.zeros_like(master)
 
     @torch.no_grad()
     def step(self, scale: float) -> float:

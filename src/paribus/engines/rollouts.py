@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
+from torch.nn.functional import pad
 
 from paribus.batch import Mix, Rollout, TopK
 from paribus.types import Key, Prompt, Stop
 
 
 class Response(NamedTuple):
-    """What was sampled for one row; `logp`, `topk` and `mix` (`[n, K]` each) speak of the same n tokens as `ids`."""
+    """What was sampled for one row; `logp`, `topk`, `mix` (`[n, K]` each) and `entropy` speak of the n tokens `ids`."""
 
     ids: list[int]
     logp: list[float]
@@ -20,6 +22,7 @@ class Response(NamedTuple):
     text: str
     topk: TopK | None = None
     mix: Mix | None = None
+    entropy: list[float] | None = None
 
 
 def row_keys(prompts: Sequence[Prompt], samples: int, key: Key) -> list[int]:
@@ -43,7 +46,7 @@ def assemble(
 ) -> Rollout:
     """Return the rollout of `responses`, given prompt by prompt with `samples` rows each; tensors lie on the CPU.
 
-    Either all responses have `topk` or none, and likewise `mix`.
+    Either all responses have `topk` or none, and likewise `mix` and `entropy`.
     """
     rows = [(group, sample) for group in range(len(prompts)) for sample in range(samples)]
     begin = [len(prompts[group].ids) for group, _ in rows]
@@ -51,10 +54,13 @@ def assemble(
     tokens = torch.full((len(rows), max(length)), pad_id)
     logp = torch.zeros(tokens.shape)
     mask = torch.zeros(tokens.shape, dtype=torch.bool)
+    entropy = torch.zeros(tokens.shape) if all(r.entropy is not None for r in responses) else None
     for i, ((group, _), response) in enumerate(zip(rows, responses, strict=True)):
         tokens[i, : length[i]] = torch.tensor([*prompts[group].ids, *response.ids])
         logp[i, begin[i] : length[i]] = torch.tensor(response.logp)
         mask[i, begin[i] : length[i]] = True
+        if entropy is not None:
+            entropy[i, begin[i] : length[i]] = torch.tensor(response.entropy)
     topk = [r.topk for r in responses if r.topk is not None]
     mix = [r.mix for r in responses if r.mix is not None]
     width = tokens.shape[1]
@@ -71,6 +77,24 @@ def assemble(
         version=version,
         topk=TopK(*(_placed(part, begin, width) for part in zip(*topk, strict=True))) if topk else None,
         mix=Mix(*(_placed(part, begin, width) for part in zip(*mix, strict=True))) if mix else None,
+        entropy=entropy,
+    )
+
+
+def with_end(rollout: Rollout) -> Rollout:
+    """Return the rows with one more token, in the mask: the state before it is the one after a row's last token.
+
+    Which token that is does not matter: nothing follows it. Other fields of the tokens keep their width.
+    """
+    end = torch.arange(rollout.tokens.shape[1] + 1) == rollout.length[:, None]
+    mix = rollout.mix
+    return replace(
+        rollout,
+        tokens=pad(rollout.tokens, (0, 1)),
+        mask=pad(rollout.mask, (0, 1)) | end,
+        length=rollout.length + 1,
+        topk=None,
+        mix=None if mix is None else Mix(*(pad(x, (0, 0, 0, 1)) for x in mix)),
     )
 
 

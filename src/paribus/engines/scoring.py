@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from paribus.batch import Mix, Rollout
+from paribus.models import trunk
 from paribus.models.hf import hidden_states
+from paribus.models.mix import embed
+from paribus.models.packed import Layout, plain, shared
 from paribus.models.prefix import can_share, continue_prompts
 from paribus.tensors import group_index
 
@@ -19,34 +21,73 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EntropyUse = Literal["none", "statistic", "loss"]
-LOGITS_AT_ONCE = 1 << 25  # elements: with a vocabulary of 150k, 223 tokens at a time
+LOGITS_AT_ONCE = 1 << 26  # elements: with a vocabulary of 150k, 447 tokens at a time
+CACHED = 1 << 22  # elements, of the pieces in which they are made
 
 
 def micro_batches(
-    rollout: Rollout, rows: Sequence[int], budget: int, unit: Int[Tensor, "B"] | None = None
+    rollout: Rollout,
+    rows: Sequence[int],
+    budget: int,
+    unit: Int[Tensor, "B"] | None = None,
+    *,
+    packed: bool = False,
 ) -> Iterator[list[int]]:
-    """Cut `rows` into forwards of at most `budget` padded tokens, longest responses first.
+    """Cut `rows` into forwards of at most `budget` tokens, padding included unless they are `packed`.
 
-    Rows with one `unit` stay together (without it, each is its own); a unit beyond the budget goes alone.
+    Padded rows go longest responses first; packed ones group by group, so that each prompt is read as seldom as can
+    be. Rows with one `unit` stay together (without it, each is its own); a unit beyond the budget goes alone.
     """
     prompt = rollout.mask.long().argmax(1).tolist()
     response = (rollout.length - rollout.mask.long().argmax(1)).tolist()
     group = rollout.group.tolist()
+    longest: dict[int, int] = {}
+    if packed:
+        for row in rows:
+            longest[group[row]] = max(longest.get(group[row], 0), response[row])
+
+    def order(row: int) -> tuple[int, ...]:
+        before = (-longest[group[row]], group[row]) if packed else ()
+        return (*before, -response[row], -prompt[row], row)
+
     together: dict[int, list[int]] = {}
     # longest first, so that a unit stands where its longest row does
-    for row in sorted(rows, key=lambda i: (-response[i], -prompt[i], i)):
+    for row in sorted(rows, key=order):
         together.setdefault(row if unit is None else int(unit[row]), []).append(row)
     piece: list[int] = []
+    size = _Size(packed)
     for added in together.values():
-        longer = [*piece, *added]
-        widths = max(prompt[i] for i in longer), response[longer[0]]
-        groups = len({group[i] for i in longer})
-        if piece and _cost(len(longer), groups, *widths) > budget:
+        size.add([(group[i], prompt[i], response[i]) for i in added])
+        if piece and size.tokens > budget:
             yield piece
-            longer = added
-        piece = longer
+            piece, size = [], _Size(packed)
+            size.add([(group[i], prompt[i], response[i]) for i in added])
+        piece += added
     if piece:
         yield piece
+
+
+class _Size:
+    """Counts the tokens of one forward over rows of (group, prompt, response)."""
+
+    def __init__(self, packed: bool) -> None:
+        self.packed, self.rows, self.prompt, self.response, self.sum = packed, 0, 0, 0, 0
+        self.groups: set[int] = set()
+
+    def add(self, rows: Sequence[tuple[int, int, int]]) -> None:
+        for group, prompt, response in rows:
+            self.sum += response + (0 if group in self.groups else prompt)  # each prompt once
+            self.groups.add(group)
+            self.prompt, self.response = max(self.prompt, prompt), max(self.response, response)
+        self.rows += len(rows)
+
+    @property
+    def tokens(self) -> int:
+        if self.packed:
+            return self.sum
+        if _shared(self.rows, len(self.groups)):
+            return len(self.groups) * self.prompt + self.rows * self.response
+        return self.rows * (self.prompt + self.response)
 
 
 def _shared(rows: int, groups: int) -> bool:
@@ -54,18 +95,19 @@ def _shared(rows: int, groups: int) -> bool:
     return 2 * groups <= rows
 
 
-def _cost(rows: int, groups: int, prompt: int, response: int) -> int:
-    """Padded tokens of one forward."""
-    return groups * prompt + rows * response if _shared(rows, groups) else rows * (prompt + response)
-
-
-def before(base: nn.Module, rollout: Rollout, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:
+def before(
+    base: nn.Module, rollout: Rollout, mask: Bool[Tensor, "B T"], *, recompute: bool = False
+) -> Float[Tensor, "N H"]:
     """Return the hidden states that predict the masked tokens: token t is predicted from position t - 1.
 
-    Where several rows continue one prompt, the prompt is run once for all of them.
+    Where several rows continue one prompt, the prompt is run once for all of them. With `recompute` the backward
+    pass computes each layer again instead of keeping what it needs, where the trunk is computed by hand.
     """
     index, groups = group_index(rollout.group)
-    if not (_shared(rollout.rows, groups) and can_share(base)):
+    share = _shared(rollout.rows, groups) and can_share(base)
+    if trunk.fits(base):
+        return _by_hand(base, shared(rollout, mask) if share else plain(mask), rollout.tokens, rollout.mix, recompute)
+    if not share:
         return plainly_before(base, rollout.tokens, mask, rollout.mix)
     device = mask.device
     begin = rollout.mask.long().argmax(1)  # the first sampled token: all before it is the group's prompt
@@ -92,10 +134,23 @@ def plainly_before(
     base: nn.Module, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"], mix: Mix | None = None
 ) -> Float[Tensor, "N H"]:
     """As `before`, each row by itself."""
+    if trunk.fits(base):
+        return _by_hand(base, plain(mask), tokens, mix, recompute=False)
     read = tokens[:, :-1]
     if mix is not None:
         mix = Mix(*(x[:, : read.shape[1]] for x in mix))
     return _pick(hidden_states(base, read, mix), mask[:, 1:])
+
+
+def _by_hand(
+    base: nn.Module, layout: Layout, tokens: Int[Tensor, "B T"], mix: Mix | None, recompute: bool
+) -> Float[Tensor, "N H"]:
+    ids = tokens[layout.row, layout.column]
+    embedded = None
+    if mix is not None:
+        embedding: Any = base.get_submodule("embed_tokens")
+        embedded = embed(embedding, ids, Mix(*(x[layout.row, layout.column] for x in mix)))
+    return trunk.hidden_at(base, layout, ids, embedded, recompute)
 
 
 def _pick(x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:
@@ -114,35 +169,101 @@ def token_scores(
     """Return the log-probs of `ids` (one per position, or several) and the entropy of each position's distribution:
     the temperature-scaled full softmax, in float32.
 
-    The entropy is left out, detached ("statistic") or differentiable ("loss"). Logits exist for `LOGITS_AT_ONCE / V`
-    tokens at a time; where gradients are wanted and there are several such chunks, the backward pass computes each
-    of them again.
+    The entropy is left out, detached ("statistic") or differentiable ("loss"). Never more than `LOGITS_AT_ONCE` logits
+    exist; where there are more, the backward pass computes the others again. The head's weight gradient is added to its
+    `.grad`, and the backward pass can be made once.
     """
-    size = max(1, LOGITS_AT_ONCE // head.weight.shape[0])
-    chunks = list(zip(hidden.split(size), ids.split(size), strict=True))
-    if len(chunks) > 1 and torch.is_grad_enabled():
-        scored = [
-            checkpoint(_score, h, head, i, temperature, entropy, use_reentrant=False, preserve_rng_state=False)
-            for h, i in chunks
-        ]
+    flat = ids.reshape(len(ids), -1)
+    if torch.is_grad_enabled() and (hidden.requires_grad or head.weight.requires_grad):
+        anchor = hidden if hidden.requires_grad else head.weight
+        logp, found = _Head.apply(hidden, anchor, head, flat, temperature, entropy)
     else:
-        scored = [_score(h, head, i, temperature, entropy) for h, i in chunks]
-    logp, found = zip(*scored, strict=True)
-    return torch.cat(logp), None if entropy == "none" else torch.cat(found)
+        logp, found, _ = _read(hidden, head, flat, temperature, entropy != "none", keep=False)
+    return logp.reshape(ids.shape), None if entropy == "none" else found
 
 
-def _score(
-    hidden: Float[Tensor, "N H"], head: nn.Linear, ids: Int[Tensor, "N ..."], temperature: float, entropy: EntropyUse
-) -> tuple[Float[Tensor, "N ..."], Float[Tensor, "N"] | None]:
+class _Head(torch.autograd.Function):
+    """Log-softmax of the head's logits at a few ids, by one buffer of logits in both passes."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, anchor: Tensor, head: Any, ids: Tensor, temperature: float, entropy: EntropyUse
+    ) -> tuple[Tensor, Tensor]:
+        logp, found, kept = _read(hidden, head, ids, temperature, entropy != "none", keep=True)
+        ctx.save_for_backward(hidden, ids, found)
+        ctx.head, ctx.kept, ctx.temperature, ctx.entropy = head, kept, temperature, entropy
+        if entropy != "loss":
+            ctx.mark_non_differentiable(found)
+        return logp, found
+
+    @staticmethod
+    @torch.no_grad()
+    def backward(ctx: Any, grad: Tensor, entropy_grad: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        hidden, ids, entropy = ctx.saved_tensors
+        head, kept, ctx.kept = ctx.head, ctx.kept, None
+        out = torch.empty_like(hidden)
+        start = 0
+        for h, i, g, e in zip(*(x.split(_rows(head)) for x in (hidden, ids, grad, entropy)), strict=True):
+            part = slice(start, start + len(h))
+            logp = kept if kept is not None else _log_softmax(h, head, ctx.temperature)
+            kept = None  # only the first piece was
+            d = logp.exp() if ctx.entropy == "loss" else logp.exp_()
+            if ctx.entropy == "loss":
+                # dH / dlogit = -p (log p + H)
+                slope = logp.clamp_(min=torch.finfo(logp.dtype).min).add_(e[:, None]).mul_(d)
+                slope.mul_(-entropy_grad[part, None])  # type: ignore[index]
+                d.mul_(-g.sum(1, keepdim=True)).add_(slope)
+            else:
+                d.mul_(-g.sum(1, keepdim=True))
+            d.scatter_add_(1, i, g)
+            if ctx.temperature != 1:
+                d.div_(ctx.temperature)
+            d = d.to(h.dtype)
+            torch.mm(d, head.weight, out=out[part])
+            if head.weight.requires_grad:
+                if head.weight.grad is None:
+                    head.weight.grad = d.t() @ h
+                else:
+                    head.weight.grad.addmm_(d.t(), h)
+            if head.bias is not None and head.bias.requires_grad:
+                head.bias.grad = d.sum(0) if head.bias.grad is None else head.bias.grad.add_(d.sum(0))
+            start += len(h)
+        return out if hidden.requires_grad else None, None, None, None, None, None
+
+
+def _rows(head: nn.Linear) -> int:
+    """Return how many tokens have their logits at once."""
+    return max(1, LOGITS_AT_ONCE // head.weight.shape[0])
+
+
+def _read(
+    hidden: Tensor, head: nn.Linear, ids: Tensor, temperature: float, entropy: bool, *, keep: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return log-probs `[N, K]` of `ids[N, K]`, entropies `[N]` (zeros unless asked for), and where it is to be kept
+    the whole log-softmax of as many positions as have their logits at once."""
+    wide = torch.promote_types(hidden.dtype, torch.float32)
+    logp = torch.empty(ids.shape, dtype=wide, device=hidden.device)
+    found = torch.zeros(len(ids), dtype=wide, device=hidden.device)
+    size = min(_rows(head), len(ids))
+    kept = torch.empty(size, head.weight.shape[0], dtype=wide, device=hidden.device) if keep else None
+    # pieces that a processor's cache holds: the passes over logits are cheap there
+    step = max(1, min(size, CACHED // head.weight.shape[0]))
+    for start in (*range(0, size, step), *range(size, len(ids), step)):
+        end = min(start + step, size if start < size else len(ids))
+        part = slice(start, end)
+        out = kept[part] if kept is not None and start < size else None
+        whole = _log_softmax(hidden[part], head, temperature, out)
+        logp[part] = whole.gather(1, ids[part])
+        if entropy:
+            found[part] = -torch.linalg.vecdot(whole.exp(), whole.clamp(min=torch.finfo(wide).min))
+    return logp, found, kept
+
+
+def _log_softmax(hidden: Tensor, head: nn.Linear, temperature: float, out: Tensor | None = None) -> Tensor:
     logits = head(hidden)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if temperature != 1:
-        logits = logits / temperature
-    normaliser = logits.logsumexp(-1)
-    logp = (logits.gather(-1, ids.reshape(len(ids), -1)) - normaliser[:, None]).reshape(ids.shape)
-    if entropy == "none":
-        return logp, None
-    with torch.set_grad_enabled(entropy == "loss" and torch.is_grad_enabled()):
-        probability = (logits - normaliser[:, None]).exp()
-        # H = log Z - E[logit]
-        return logp, normaliser - (probability * logits).sum(-1)
+        logits = logits.div_(temperature)
+    if out is None:
+        return logits.log_softmax(-1)
+    return torch.ops.aten._log_softmax.out(logits, -1, False, out=out)  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from paribus.batch import Batch, Mean, Rollout, Signal, Stats
-from paribus.engines.protocols import Objective, SamplingPlan
+from paribus.engines.protocols import Finished, Objective, SamplingPlan
 from paribus.engines.rollouts import Response, assemble, row_keys
 from paribus.errors import ConfigError
 from paribus.types import Key, Prompt, Stop
@@ -27,7 +27,9 @@ class ScriptedSampler:
     stop_ids: tuple[int, ...]
     version: int = 0
 
-    def sample(self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key) -> Rollout:
+    def sample(
+        self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key, finished: Finished | None = None
+    ) -> Rollout:
         if plan.topk or plan.mix_rate:
             raise ConfigError("a scripted sampler has no model: it can neither list likely tokens nor mix embeddings")
         asked = [prompt.problem_id for prompt in prompts for _ in range(plan.samples)]
@@ -38,6 +40,8 @@ class ScriptedSampler:
             cut = list(ids[: plan.max_tokens])
             stop = Stop.EOS if cut[-1] in self.stop_ids else Stop.LENGTH
             rows.append(Response(cut, [LOGP] * len(cut), stop, text))
+            if finished is not None:
+                finished([(len(rows) - 1, text, stop)])
         return assemble(prompts, plan.samples, rows, pad_id=self.stop_ids[0], version=self.version)
 
     def load(self, weights: Mapping[str, Any] | None, version: int) -> None:
@@ -60,8 +64,8 @@ class ScriptedLearner:
     def values(self, rollout: Rollout) -> torch.Tensor:
         return torch.zeros(rollout.mask.shape)
 
-    def final_values(self, rollout: Rollout) -> torch.Tensor:
-        return torch.zeros(rollout.rows)
+    def values_and_final(self, rollout: Rollout) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.values(rollout), torch.zeros(rollout.rows)
 
     def update(self, batch: Batch, signal: Signal, objective: Objective, key: Key) -> Stats:
         self.updated.append(key.step)

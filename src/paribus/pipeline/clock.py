@@ -11,8 +11,10 @@ from typing import Any
 
 import psutil
 
+from paribus.engines.heap import give_back_freed_pages
 from paribus.lazy import torch
 
+GIVEN_BACK_FROM = 1 << 30  # bytes of resident memory from which a step's freed pages go back to the system
 SAMPLE_SECONDS = 0.02  # between two looks at the process's resident memory
 
 
@@ -68,6 +70,8 @@ class Clock:
             "reserved_peak": dict(self.reserved_peak),
         }
         self.seconds, self.rss_peak, self.allocated_peak, self.reserved_peak = {}, {}, {}, {}
+        if row["rss"] > GIVEN_BACK_FROM:
+            give_back_freed_pages()
         return row
 
     def close(self) -> None:

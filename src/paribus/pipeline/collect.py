@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from paribus.algorithms import Keep, Need
 from paribus.batch import Mean, Rollout, Stats, concat, select
 from paribus.engines.protocols import Sampler, SamplingPlan
 from paribus.lazy import torch
+from paribus.part import Part
+from paribus.pipeline.ahead import Ahead, slow_judges
 from paribus.pipeline.score import (
     grade,
     judged_stats,
@@ -19,8 +21,8 @@ from paribus.pipeline.score import (
     responses,
     verdict_stats,
 )
-from paribus.rewards import Judged, Response, StepScore, judge, step_scores
-from paribus.types import Key, Verdict
+from paribus.rewards import Judged, Response, StepScore, judge, row_functions, step_scores
+from paribus.types import Key, Prompt, Verdict
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,6 +45,7 @@ class Graded:
     samples: int
     tokens: int
     stats: Stats
+    entropy: Stats = field(default_factory=dict)  # of all that was sampled; empty where the sampler does not tell it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +103,7 @@ def _draw(run: Session, step: int, number: int, sampler: Sampler) -> _Round:
         mix_rate=mix.rate if mix is not None else 0.0,
         mix_neighbours=mix.neighbours if mix is not None else 0,
     )
-    with run.clock("rollout"):
-        rollout = sampler.sample(prompts, plan, Key(run.seed, "sample", step, round=number))
-    verdicts, rows, judged = _judge(run, rollout, Key(run.seed, "noise", step, round=number))
+    rollout, verdicts, rows, judged = _judged(run, sampler, prompts, plan, Key(run.seed, "sample", step, round=number))
     score, failed, samples, tokens = _scores(judged.total), judged.failed, rollout.rows, int(rollout.mask.sum())
     steps = None
     if Need.STEPS in algorithm.needs and run.setting.steps is not None:
@@ -113,10 +114,7 @@ def _draw(run: Session, step: int, number: int, sampler: Sampler) -> _Round:
     greedy = None
     if Need.GREEDY in algorithm.needs:
         greedy_plan = SamplingPlan(samples=1, max_tokens=spec.max_response, temperature=0.0)
-        with run.clock("rollout"):
-            probe = sampler.sample(prompts, greedy_plan, Key(run.seed, "greedy", step, round=number))
-        # noise of its own: with that of a sample, the baseline would know the sample's luck
-        found = _judge(run, probe, Key(run.seed, "greedy-noise", step, round=number))[2]
+        probe, _, _, found = _judged(run, sampler, prompts, greedy_plan, Key(run.seed, "greedy", step, round=number))
         greedy = _scores(found.total)[rollout.group]
         score = _where(score, torch.isfinite(greedy))
         failed, samples, tokens = failed + found.failed, samples + probe.rows, tokens + int(probe.mask.sum())
@@ -133,16 +131,24 @@ def _draw(run: Session, step: int, number: int, sampler: Sampler) -> _Round:
     )
 
 
-def _judge(run: Session, rollout: Rollout, noise: Key) -> tuple[list[Verdict], list[Response], Judged]:
-    """Verdicts of the task's grader, the graded rows, and the rewards made of them."""
-    limit = run.setting.limit.grader_errors
-    with run.clock("grade"):
-        verdicts = grade(run.grader, rollout, run.by_id)
-        refuse_failures(verdicts, limit, noise.step + 1)
-        rows = responses(rollout, verdicts, run.by_id, noise)
-        judged = judge(run.setting.reward, rows, run.reward_models)
-        refuse_rewards(judged, verdicts, limit, noise.step + 1)
-    return verdicts, rows, judged
+def _judged(
+    run: Session, sampler: Sampler, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key
+) -> tuple[Rollout, list[Verdict], list[Response], Judged]:
+    """Sample rows and judge them, as they end where that pays: verdicts, graded rows, the rewards made of them."""
+    # noise of its own: with that of a sample, a greedy baseline would know the sample's luck
+    noise = replace(key, purpose="greedy-noise" if key.purpose == "greedy" else "noise")
+    limit, reward = run.setting.limit.grader_errors, run.setting.reward
+    with Ahead(prompts, plan, run.by_id, slow_judges(run.grader, reward=reward)) as ahead:
+        with run.clock("rollout"):
+            rollout = ahead.sample(sampler, key)
+        with run.clock("grade"):  # of what was begun ahead, only the time spent waiting for it
+            verdicts = grade(run.grader, rollout, run.by_id, ahead)
+            refuse_failures(verdicts, limit, key.step + 1)
+            rows = responses(rollout, verdicts, run.by_id, noise)
+            outcomes: dict[Part, list[Any]] = {f: ahead.result(f, rollout) for f in row_functions(reward)}
+            judged = judge(reward, rows, run.reward_models, outcomes)
+            refuse_rewards(judged, verdicts, limit, key.step + 1)
+    return rollout, verdicts, rows, judged
 
 
 def _joined(rounds: Sequence[_Round]) -> Graded:
@@ -162,6 +168,7 @@ def _joined(rounds: Sequence[_Round]) -> Graded:
         samples=sum(part.samples for part in rounds),
         tokens=sum(part.tokens for part in rounds),
         stats=verdict_stats(rollout, verdicts) | judged_stats(parts, failed, len(verdicts)),
+        entropy={} if rollout.entropy is None else {"entropy": Mean(rollout.entropy.sum(), rollout.mask.sum())},
     )
 
 
@@ -187,6 +194,7 @@ def _first_groups(
         samples=graded.samples,
         tokens=graded.tokens,
         stats=graded.stats | stats,
+        entropy=graded.entropy,
     )
 
 

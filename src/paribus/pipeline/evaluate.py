@@ -8,6 +8,7 @@ from typing import Any
 from paribus.batch import Rollout
 from paribus.engines.protocols import Sampler, SamplingPlan
 from paribus.models.chat import decode_responses
+from paribus.pipeline.ahead import Ahead, slow_judges
 from paribus.pipeline.questions import Questions
 from paribus.pipeline.score import Decode, Graded, grade_evaluation, responses
 from paribus.rewards import ModelScorer, RewardSpec, TaskReward, counted, judge
@@ -91,15 +92,18 @@ def evaluate(
     plan = SamplingPlan(
         samples=spec.samples, max_tokens=spec.max_response, temperature=spec.temperature, top_p=spec.top_p
     )
-    by_id = {p.id: p for p in problems}
+    by_id, slow = {p.id: p for p in problems}, slow_judges(grader, references=references)
     # alike lengths together, so that little is padded; rows are put back by position
     order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i].ids), i))
     per_batch = max(1, rows_at_once // spec.samples)
     out: list[list[EvalRow]] = [[] for _ in prompts]
     for start in range(0, len(order), per_batch):
         places = order[start : start + per_batch]
-        rollout = sampler.sample([prompts[i] for i in places], plan, Key(seed, "eval"))
-        graded = grade_evaluation(grader, rollout, by_id, references=references, short=spec.short, decode=decode)
+        with Ahead([prompts[i] for i in places], plan, by_id, slow) as ahead:
+            rollout = ahead.sample(sampler, Key(seed, "eval"))
+            graded = grade_evaluation(
+                grader, rollout, by_id, ahead, references=references, short=spec.short, decode=decode
+            )
         nothing = [None] * rollout.rows
         rewards = reward(rollout, graded.verdicts) if reward is not None else nothing
         ratios = divergence(rollout) if divergence is not None and spec.kl else nothing

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from paribus.errors import ModelError
 from paribus.experiment import Setting
-from paribus.models.chat import make_prompt
+from paribus.models.chat import make_prompts
 from paribus.models.hf import LoadedModel
 from paribus.store import DataInfo, GraderInfo
 from paribus.suites import EvalSpec
@@ -35,7 +35,7 @@ def suite_questions(suite: str, spec: EvalSpec, training: TaskSpec, loaded: Load
     Raises ModelError where a prompt and a response of `max_response` tokens do not fit the model's context.
     """
     problems, ask = spec.problems(training), spec.messages(training)
-    found = [make_prompt(loaded.tokenizer, p.id, ask(p), ANY_LENGTH, "error") for p in problems]
+    found = make_prompts(loaded.tokenizer, [(p.id, ask(p)) for p in problems], ANY_LENGTH, "error")
     prompts = [prompt for prompt in found if prompt is not None]
     longest = max(prompts, key=lambda prompt: len(prompt.ids))
     context = loaded.model.config.max_position_embeddings

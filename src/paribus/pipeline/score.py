@@ -9,6 +9,7 @@ from typing import NamedTuple
 from paribus.batch import Mean, Rollout, Stats
 from paribus.errors import RunError
 from paribus.lazy import torch
+from paribus.pipeline.ahead import Ahead
 from paribus.rewards import Judged, Response, StepScore, counted
 from paribus.store import ShortRow
 from paribus.tasks import Grader, Item
@@ -21,8 +22,12 @@ FAILED = ("timeout", "error")
 Decode = Callable[[Sequence[Sequence[int]]], Sequence[str]]  # token ids of responses to texts
 
 
-def grade(grader: Grader, rollout: Rollout, problems: Mapping[str, Problem]) -> list[Verdict]:
-    """Return one verdict per row, matched to its problem by id."""
+def grade(
+    grader: Grader, rollout: Rollout, problems: Mapping[str, Problem], ahead: Ahead | None = None
+) -> list[Verdict]:
+    """Return one verdict per row, matched to its problem by id; those that were begun ahead are waited for."""
+    if ahead is not None and grader in ahead:
+        return ahead.result(grader, rollout)
     return grader.grade_many(_items(rollout, problems))
 
 
@@ -45,6 +50,7 @@ def grade_evaluation(
     grader: Grader,
     rollout: Rollout,
     problems: Mapping[str, Problem],
+    ahead: Ahead,
     *,
     references: Sequence[Grader] = (),
     short: int | None = None,
@@ -63,8 +69,8 @@ def grade_evaluation(
         assert decode is not None
         texts = decode([ids[i][:short] for i in longer])
     cut = [Item(text, items[i].gold, True) for i, text in zip(longer, texts, strict=True)]
-    judged = grader.grade_many([*items, *cut])  # in one call: a pool of workers is filled once
-    verdicts, under = judged[:n], dict(zip(longer, judged[n:], strict=True))
+    verdicts = grade(grader, rollout, problems, ahead)
+    under = dict(zip(longer, grader.grade_many(cut), strict=True))
     rows: list[ShortRow | None] = [None] * n
     if short is not None:
         kept = [under.get(i, verdict) for i, verdict in enumerate(verdicts)]
@@ -74,7 +80,8 @@ def grade_evaluation(
             rows[i] = ShortRow(limit=short, answer=answer, score=score, status=status, truncated=cut_off)
     scores: list[dict[str, float | None]] = [{} for _ in items]
     for reference in references:
-        for row, verdict in zip(scores, grade_by(reference, grader, items), strict=True):
+        begun = ahead.result(reference, rollout) if reference in ahead else None
+        for row, verdict in zip(scores, begun or grade_by(reference, grader, items), strict=True):
             row[reference.name] = counted(verdict)
     return Graded(verdicts, _answers(grader, verdicts, rollout), rows, scores)
 

@@ -10,7 +10,7 @@ from paribus.lazy import torch
 from paribus.pipeline.collect import Graded, collect
 from paribus.pipeline.given import GivenRows
 from paribus.pipeline.pairs import own_rows
-from paribus.pipeline.prepare import measure, prepare
+from paribus.pipeline.prepare import measure, prepare, start_stats
 
 if TYPE_CHECKING:
     from paribus.pipeline.session import Session
@@ -38,7 +38,8 @@ class OnPolicy:
 
     def next(self, run: Session, step: int) -> Taken:
         graded = collect(run, step, run.sampler)
-        return Taken(prepare(self.algorithm, graded, run), graded, graded.stats)
+        batch, stats = prepare(self.algorithm, graded, run)
+        return Taken(batch, graded, graded.stats | graded.entropy | stats)
 
 
 class OwnData:
@@ -59,7 +60,8 @@ class OwnData:
         rows, stats = own_rows(source, graded)
         known = graded.score[torch.isfinite(graded.score)].double()
         stats["score"] = Moments(known.sum(), known.square().sum(), known.numel())
-        return Taken(measure(self.algorithm, rows, run), graded, graded.stats | stats)
+        batch = measure(self.algorithm, rows, run)
+        return Taken(batch, graded, graded.stats | stats | start_stats(batch))
 
 
 class GivenData:
@@ -70,4 +72,5 @@ class GivenData:
 
     def next(self, run: Session, step: int) -> Taken:
         batch, stats = self.rows.step(run.seed, step, run.setting.rollout.prompts_per_step)
-        return Taken(measure(self.algorithm, batch, run), None, stats)
+        batch = measure(self.algorithm, batch, run)
+        return Taken(batch, None, stats | start_stats(batch))

@@ -50,7 +50,7 @@ def evaluate_model(
     for name in names:
         if name not in asked.eval:
             raise ConfigError(f"no suite '{name}' in this file{nearest(name, asked.eval)}")
-    device = prepare_machine(asked.machine)
+    device = prepare_machine(asked.machine, asked.model)
     loaded = load_model(asked.model, device=device)
     reward = TaskReward() if setting is None else setting.reward
     models = {} if setting is None else load_reward_models(setting, device)
@@ -66,8 +66,8 @@ def evaluate_model(
                 with Watch([suite]) as watch:
                     watch.start(suite)
 
-                    def tick(done: int, total: int, watch: Watch = watch) -> None:
-                        watch.advance("eval", done, total, "", done / total)
+                    def tick(done: int, total: int, watch: Watch = watch, suite: str = suite) -> None:
+                        watch.advance(suite, "eval", done, total, "", done / total)
                         stop.check()
 
                     rows = evaluate_suite(

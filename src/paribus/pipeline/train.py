@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from paribus.pipeline.prepare import start_stats
 from paribus.pipeline.session import Session
 from paribus.types import Key
 
@@ -15,5 +14,5 @@ def train(run: Session) -> None:
         signal, memory = algorithm.signal(taken.batch, run.memory)
         stats = learner.update(taken.batch, signal, algorithm, Key(run.seed, "update", step))
         sampler.load(learner.weights(), version=step + 1)
-        stats |= taken.stats | algorithm.describe(taken.batch, signal) | start_stats(taken.batch)
+        stats |= taken.stats | algorithm.describe(taken.batch, signal)
         run.record(taken, signal, stats, memory)

@@ -17,7 +17,7 @@ from paribus.engines.local import LocalSampler
 from paribus.engines.machine import prepare_machine
 from paribus.errors import DataError, Interrupted
 from paribus.experiment import Experiment, Setting, base_config, identity, run_config
-from paribus.models.chat import make_prompt
+from paribus.models.chat import make_prompts
 from paribus.models.hf import LoadedModel, frozen, load_model, save_model
 from paribus.models.reward import RewardScorer, load_reward_model
 from paribus.pipeline.clock import Clock
@@ -48,7 +48,7 @@ from paribus.types import Key
 def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) -> None:
     """Train and evaluate one arm with one seed under `root`, or go on where an earlier attempt was stopped."""
     setting, algorithm = exp.arms[arm].setting(exp.setting), exp.arms[arm].algorithm
-    device, idle = prepare_machine(setting.machine), resident_bytes()
+    device, idle = prepare_machine(setting.machine, setting.model), resident_bytes()
     loaded = load_model(setting.model, device=device)
     training, dropped = questions(setting.task, "train", loaded, setting)
     suites = evaluation_questions(setting, loaded)
@@ -75,6 +75,7 @@ def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) ->
         reference=None if start is None else start.model,
         total_steps=setting.total_steps,
         timer=clock,
+        note=lambda text: report("note", text=f"{arm}/seed-{seed}: {text}"),
     )
     with StopRequest() as stop:
         session = Session(
@@ -144,7 +145,7 @@ def finish(session: Session, loaded: LoadedModel, report: Report) -> None:
 def run_base(exp: Experiment, root: Path, report: Report) -> None:
     """Evaluate the untrained model once per experiment, through the path that every arm's evaluation takes."""
     setting = exp.setting
-    device, idle = prepare_machine(setting.machine), resident_bytes()
+    device, idle = prepare_machine(setting.machine, setting.model), resident_bytes()
     loaded = load_model(setting.model, device=device)
     sampler = LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
     suites, models = evaluation_questions(setting, loaded), load_reward_models(setting, device)
@@ -189,8 +190,9 @@ def questions(task: TaskSpec, split: Split, loaded: LoadedModel, setting: Settin
     spec = setting.rollout
     problems, prompts = [], []
     everything = task.problems(split)
-    for problem in everything:
-        prompt = make_prompt(loaded.tokenizer, problem.id, task.messages(problem), spec.max_prompt, spec.overlong)
+    asked = [(problem.id, task.messages(problem)) for problem in everything]
+    found = make_prompts(loaded.tokenizer, asked, spec.max_prompt, spec.overlong)
+    for problem, prompt in zip(everything, found, strict=True):
         if prompt is not None:
             problems.append(problem)
             prompts.append(prompt)
@@ -217,6 +219,7 @@ def run_facts(
         device=name,
         device_bytes=capacity,
         threads=torch.get_num_threads(),
+        parallel=1 if setting.machine.parallel == "auto" else setting.machine.parallel,
         determinism=level,
         idle_rss=idle,
     )

@@ -16,12 +16,12 @@ from paribus.suites import EvalSpec
 
 BYTES = {"float32": 4, "bfloat16": 2}
 ADAM = 2 * FLOAT  # of each trained parameter: two moments
-HEAP_BELOW = 1 << 25  # bytes: a tensor from here on gets pages of its own, which the system has back when it is freed
 LIBRARIES = 69_000_000  # code and tables that loading any model brings in (CPU): measured, see docs/memory.md
 TRAIN = "train"
 ADDED = "gradients being added"  # of the embedding, which comes last; and all of one pass below float32
 KEPT = "freed, kept by the heap"
 PASSING = ("activations", "logits", "KV cache", "rollout copy of weights")  # components that no phase leaves behind
+GIVEN_BACK = ("policy_update", "eval")  # phases at whose end the process gives freed pages back
 ROW_BYTES = 2 * (8 + 1 + 8 * 4)  # of a padded token: its id, the mask and eight numbers, with an update's copy of them
 
 Held = dict[str, int]  # component -> bytes
@@ -52,7 +52,7 @@ class Memory(NamedTuple):
 
 class Task(NamedTuple):
     """Everything that decides a run's memory. `started`: updates were made, so that the optimizer has its state.
-    `heap`: tensors come from the C library, which keeps freed pieces (a CPU run). `problems` of each suite and
+    `heap`: tensors come from the C library, which keeps freed pages until the step's updates are done (a CPU run). `problems` of each suite and
     tokens of the longest of the `prompts` (of "train" and of each suite), where they are known."""
 
     shape: ModelShape
@@ -102,6 +102,11 @@ class Task(NamedTuple):
         return self.algorithm.critic is not None
 
     @property
+    def by_hand(self) -> bool:
+        """Whether the trunk's passes are `models.trunk`'s."""
+        return self.heap and self.b == FLOAT and self.shape.kind in passes.SHARING
+
+    @property
     def apart(self) -> bool:
         """Whether the critic is a model of its own."""
         return self.algorithm.critic is not None and not self.algorithm.critic.shared
@@ -133,26 +138,22 @@ def memory(
     before any model, and what a GPU's libraries reserve for themselves.
     """
     task = Task(shape, setting, algorithm, scorers, started, heap, problems, prompts)
-    resident, kept = _resident(task), _kept(task) if started and heap else 0
+    resident, reached = _resident(task), 0
     live: dict[Phase, Held] = {}
     most: Held = {}
     for phase, moments in _phases(task).items():
-        whole, reached = [], kept
+        whole = []
         for moment in moments:
-            used = _from_heap(task, moment)
+            used = sum(moment.get(name, 0) for name in PASSING)
             whole.append(resident | moment | {KEPT: max(0, reached - used)})
-            reached = max(reached, used if heap else 0)  # within a phase, the heap does not shrink
+            reached = max(reached, used if heap else 0)
         for held in whole:
             most |= {name: max(most.get(name, 0), size) for name, size in held.items()}
         fullest = max(whole, key=lambda held: sum(held.values()))
         live[phase] = {name: size for name, size in fullest.items() if size}
+        if phase in GIVEN_BACK:
+            reached = 0
     return Memory(live, {name: size for name, size in most.items() if size})
-
-
-def _from_heap(task: Task, moment: Held) -> int:
-    """Bytes of a moment that can lie in what the heap has kept; logits are large tensors, or else they can too."""
-    large = passes.chunk(task.shape, passes.LOGITS_AT_ONCE) * FLOAT >= HEAP_BELOW
-    return sum(moment.get(name, 0) for name in PASSING if not (name == "logits" and large))
 
 
 def _resident(task: Task) -> Held:
@@ -197,8 +198,7 @@ def _phases(task: Task) -> dict[Phase, list[Held]]:
         per_prompt = task.setting.rollout.samples_per_prompt
         phases["rollout"] = _decoding(task, rows, per_prompt, task.prompt, task.response, True)
         phases["grade"] = [*(_rewarding(task, s, step) for s in task.scorers), {}]
-    own = isinstance(task.algorithm, Offline) or task.algorithm.old == "learner"
-    if Need.ENTROPY in needs or (Need.OLD in needs and own):
+    if _old_pass(task):
         phases["old_logp"] = _scoring(task, pieces.largest, entropy=Need.ENTROPY in needs)
     if Need.REFERENCE in needs:
         phases["ref_logp"] = _scoring(task, pieces.largest, entropy=False)
@@ -213,14 +213,23 @@ def _phases(task: Task) -> dict[Phase, list[Held]]:
     return phases
 
 
+def _old_pass(task: Task) -> bool:
+    """Whether the learner computes old log-probs before the updates, if only of a probe."""
+    setting, algorithm = task.setting, task.algorithm
+    if isinstance(algorithm, Offline):
+        return Need.OLD in algorithm.needs
+    return algorithm.old_source(setting.updates_per_rollout, setting.machine.old_gap) in ("pass", "probe")
+
+
 def _decoding(task: Task, rows: int, per_prompt: int, prompt: int, response: int, sampled: bool) -> list[Held]:
     """Reading the prompts, and choosing the last token."""
     shape, b = task.shape, task.b
     prompts = -(-rows // per_prompt)
-    copy = shape.stacked * b if shape.kind in passes.SHARING else 0
-    cache = passes.cache(shape, b, rows, prompt + response)
+    own = shape.kind in passes.SHARING
+    copy = passes.decoding_copy(shape, b) if own else 0
     start = passes.cache(shape, b, prompts, prompt)
-    logits = passes.decoding_logits(shape, b, rows, sampled=sampled)
+    cache = start + passes.cache(shape, b, rows, response) if own else passes.cache(shape, b, rows, prompt + response)
+    logits = passes.decoding_logits(shape, b, rows)
     mix = task.algorithm.explore if sampled else None
     near = (1 << 24) * 2 * FLOAT + shape.vocabulary * mix.neighbours * 8 if mix is not None else 0
     return [
@@ -269,7 +278,7 @@ def _rewarding(task: Task, scorer: ModelShape, prompts: int) -> Held:
 def _policy_update(task: Task, pieces: Pieces) -> list[Held]:
     shape, b, piece = task.shape, task.b, pieces.largest
     train = passes.training_logits(shape, b, piece.scored, entropy=bool(task.algorithm.entropy))
-    head = passes.head_gradient(shape, b, piece.scored)
+    head = shape.embedding * b  # the output embedding's gradient, which comes first
     return _update(task, "policy gradients", shape.parameters, pieces, train, head)
 
 
@@ -280,15 +289,21 @@ def _critic_update(task: Task, pieces: Pieces) -> list[Held]:
 
 
 def _update(task: Task, name: str, trained: int, pieces: Pieces, logits: int, head: int) -> list[Held]:
-    """Forward, the turn to the backward pass, its end, and the optimizer's step on the largest tensor.
+    """Forward, the turn to the backward pass, and its end; the optimizer's step is in place.
 
     From the second micro-batch on, the gradients so far stand beside all of it. Below float32 they are summed in
     float32, and those of one backward pass stand beside the sum.
     """
     shape, b, piece = task.shape, task.b, pieces.largest
-    lower = trained * b if b < FLOAT else 0
     summed = trained * FLOAT if pieces.number > 1 else 0
-    activations = passes.saved(shape, b, piece) + (passes.holes(shape, b, piece) if _on_heap(task, piece) else 0)
+    if task.by_hand:  # gradients are added where they belong, as they are made
+        kept, momentary = passes.saved_by_hand(shape, b, piece), passes.passing_by_hand(shape, b, piece.tokens)
+        return [
+            {name: summed or head, "activations": kept, "logits": logits},
+            {name: trained * FLOAT, "activations": kept + momentary},
+        ]
+    lower = trained * b if b < FLOAT else 0
+    activations = passes.saved(shape, b, piece) + (passes.holes(shape, b, piece) if task.heap else 0)
     momentary = passes.passing(shape, b, piece.tokens)
     grouped = shape.key != shape.query  # else the cache holds the very tensors that attention keeps
     return [
@@ -299,19 +314,4 @@ def _update(task: Task, name: str, trained: int, pieces: Pieces, logits: int, he
         },
         {name: summed, ADDED: head, "activations": activations, "logits": logits},
         {name: trained * FLOAT, ADDED: lower + shape.embedding * b, "activations": momentary},
-        {name: trained * FLOAT, "activations": 2 * shape.embedding * FLOAT},
     ]
-
-
-def _on_heap(task: Task, piece: Piece) -> bool:
-    """Whether an activation of the trunk is small enough to come from the heap."""
-    return task.heap and piece.tokens * task.shape.hidden * task.b < HEAP_BELOW
-
-
-def _kept(task: Task) -> int:
-    """What the heap keeps after an update: its activations, above which optimizer states and gradients stand."""
-    step = task.setting.rollout.prompts_per_step
-    piece = task.pieces(min(task.setting.optim.minibatch_prompts or step, step)).largest
-    if not _on_heap(task, piece):
-        return 0
-    return passes.saved(task.shape, task.b, piece) + passes.holes(task.shape, task.b, piece)

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from paribus.planning.shapes import ModelShape
 
 FLOAT = 4  # bytes; norms, log-softmax, losses and everything of the optimizer
-LOGITS_AT_ONCE = 1 << 25  # as `engines.scoring` cuts them; a test holds the two equal
-NOISE_AT_ONCE = 1 << 22  # as `engines.gumbel` cuts them
-NOISE_BYTES = 8 + 8 + 4  # of one number of the noise: 64 bits, their shifted copy, the result
+LOGITS_AT_ONCE = 1 << 26  # as `engines.scoring` cuts them; a test holds these equal
+CACHED = 1 << 22  # as `engines.scoring` makes them, piece by piece
 SHARING = ("llama", "qwen2")  # kinds whose prompts run once for all their responses (`models.prefix`)
 
 
@@ -78,6 +77,24 @@ def saved(shape: ModelShape, b: int, piece: Piece) -> int:
     return round(layers + ends)
 
 
+def saved_by_hand(shape: ModelShape, b: int, piece: Piece) -> int:
+    """Bytes that the trunk computed by hand keeps between forward and backward (`models.trunk`).
+
+    Of each token and layer: the inputs of attention and MLP, queries, attention's output, each head's normaliser,
+    gate and up. Keys and values stand once for the prompt itself, and for every row that reads it.
+    """
+    token = 2 * shape.hidden + 2 * shape.query + shape.heads + 2 * shape.intermediate
+    keys = piece.prompt_tokens + piece.rows * ((piece.prompt if piece.shared else 0) + piece.response)
+    bias = piece.rows * shape.kv_heads * piece.response * (piece.prompt + piece.response) if piece.shared else 0
+    layers = shape.layers * (piece.tokens * token + keys * 2 * shape.key)
+    return (layers + bias + 2 * piece.scored * shape.hidden) * b
+
+
+def passing_by_hand(shape: ModelShape, b: int, tokens: int) -> int:
+    """Bytes that a layer's backward pass needs for a moment: four widths of the MLP, three of the residual stream."""
+    return tokens * b * (4 * shape.intermediate + 3 * shape.hidden)
+
+
 def _norm(width: int, b: int) -> int:
     return width * (FLOAT + 2 * b)
 
@@ -111,29 +128,32 @@ def chunk(shape: ModelShape, scored: int) -> int:
 
 
 def scoring_logits(shape: ModelShape, b: int, scored: int, *, entropy: bool) -> int:
-    """Bytes of log-probs without gradients: the logits and their exponentials, and for the entropy a product too."""
+    """Bytes of log-probs without gradients: of one piece logits and log-softmax, for the entropy two more."""
     lower = b if b < FLOAT else 0
-    return chunk(shape, scored) * (FLOAT * (3 if entropy else 2) + lower)
+    piece = min(chunk(shape, scored), max(shape.vocabulary, CACHED))
+    return piece * (FLOAT * (4 if entropy else 2) + lower)
 
 
 def training_logits(shape: ModelShape, b: int, scored: int, *, entropy: bool) -> int:
-    """Bytes at the turn from forward to backward: the logits, their gradient so far, and of the normaliser's backward
-    pass a difference, its exponential and a product; with an entropy bonus its probabilities as well."""
+    """Bytes at the turn from forward to backward: the log-softmax, which becomes its gradient in place, and a piece's
+    logits; then what exceeds it, made again beside its logits; with an entropy bonus the probabilities as well."""
     lower = b if b < FLOAT else 0
-    return chunk(shape, scored) * (FLOAT * (6 if entropy else 5) + lower)
+    whole = chunk(shape, scored)
+    again = min(scored * shape.vocabulary - whole, whole)
+    piece = min(whole, max(shape.vocabulary, CACHED)) * FLOAT
+    return max(whole * (FLOAT * (1 + entropy) + lower) + piece, again * (FLOAT * (2 + entropy) + lower))
 
 
-def head_gradient(shape: ModelShape, b: int, scored: int) -> int:
-    """Bytes of the output embedding's gradient before it joins the others: of one chunk, and the sum over chunks."""
-    several = scored > LOGITS_AT_ONCE // shape.vocabulary
-    return shape.embedding * b * (2 if several else 1)
-
-
-def decoding_logits(shape: ModelShape, b: int, rows: int, *, sampled: bool) -> int:
-    """Bytes of choosing one token per row: logits, their exponentials, and the noise of the draw a piece at a time."""
+def decoding_logits(shape: ModelShape, b: int, rows: int) -> int:
+    """Bytes of choosing one token per row: logits, those less their largest, and their exponentials."""
     lower = b if b < FLOAT else 0
-    noise = min(rows * shape.vocabulary, NOISE_AT_ONCE) * NOISE_BYTES if sampled else 0
-    return rows * shape.vocabulary * (2 * FLOAT + lower) + noise
+    return rows * shape.vocabulary * (3 * FLOAT + lower)
+
+
+def decoding_copy(shape: ModelShape, b: int) -> int:
+    """Bytes of the weights that a decoder of its own lays out anew: all projections and the head."""
+    matrices = shape.hidden * (2 * shape.query + 2 * shape.key + 3 * shape.intermediate)
+    return (shape.layers * matrices + shape.embedding) * b
 
 
 def holes(shape: ModelShape, b: int, piece: Piece) -> int:

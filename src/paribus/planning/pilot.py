@@ -106,7 +106,7 @@ def shortened(exp: Experiment, steps: int = COUNTED) -> Experiment:
         for name, arm in exp.arms.items()
     }
     total = WARM_UP + steps
-    changes = {"budget": {"steps": total}, "save.every": total, "eval": suites}
+    changes = {"budget": {"steps": total}, "save.every": total, "eval": suites, "machine.parallel": 1}
     setting = replace(exp.setting, **changes)
     short = replace(exp, arms=arms, seeds=exp.seeds[:ROUNDS], setting=setting, factors={}, tune=None)
     identity = [run_config(short, arm) for arm in short.arms] + [dump(short.setting.machine)]

@@ -48,7 +48,7 @@ Asked = Mapping[str, Sequence[Messages]]  # by use: "train", and the names of th
 
 def make_plan(exp: Experiment, runs: Path) -> PlanInfo:
     """Return the plan of an experiment; the spread between runs is that of its finished ones, where there are two."""
-    asked = _asked(exp.setting)
+    asked = asked_of(exp.setting)
     suite = exp.primary.partition(":")[0]
     problems = _count(exp.setting, suite, asked)
     device = planned_device(exp.setting)
@@ -124,7 +124,7 @@ def arm_memory(exp: Experiment, arm: Arm, asked: Asked, lengths: Mapping[str, in
 
 def _arms(exp: Experiment, asked: Asked, device: str) -> tuple[str, tuple[ArmPlan, ...]]:
     """Return the arms' plans, and where the shape of the model was found or why it was not."""
-    plans, sources, lengths = [], [], _lengths(exp, asked)
+    plans, sources, lengths = [], [], prompt_lengths(exp, asked)
     for name, arm in exp.arms.items():
         plan = ArmPlan(arm=name, tokens=_most_tokens(arm.setting(exp.setting)))
         try:
@@ -146,7 +146,7 @@ def _arms(exp: Experiment, asked: Asked, device: str) -> tuple[str, tuple[ArmPla
     return "; ".join(dict.fromkeys(sources)), tuple(plans)
 
 
-def _lengths(exp: Experiment, asked: Asked) -> dict[str, int]:
+def prompt_lengths(exp: Experiment, asked: Asked) -> dict[str, int]:
     """Return the tokens of the longest prompt of each use, as far as the model's tokenizer is at hand."""
     try:
         folder = find_shape(exp.setting.model).folder
@@ -163,7 +163,7 @@ def _most_tokens(setting: Setting) -> int | None:
     return None if steps is None else steps * spec.prompts_per_step * spec.samples_per_prompt * spec.max_response
 
 
-def _asked(setting: Setting) -> Asked:
+def asked_of(setting: Setting) -> Asked:
     """Return what is asked in training and by each suite, without a network; what is not at hand is left out."""
     found: dict[str, Sequence[Messages]] = {}
     asks = [(TRAIN, setting.task, lambda: list(map(setting.task.messages, setting.task.problems("train"))))]

@@ -5,8 +5,8 @@ What a run takes is predicted as
     around + first step + (steps - 1) x step + checkpoints x save + evaluations
 
 `around` is what no row records: starting the process, loading, the final weights. The pilot's steps are the first of a
-training, so a change of response lengths during training is not seen: the interval covers the spread of the timed
-steps only, and `longest` says what a run would take if every response ran to the limit.
+training, so a change of response lengths, or of the share of rows without a gradient, is not seen: the interval covers
+the spread of the timed steps only, and `longest` says what a run would take if every response ran to the limit.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def sample(exp: Experiment, runs: Path | str, prompts: int, samples: int, say: C
     `runs/<experiment>/_pilot/`; those of an earlier call are taken up. Raises DataError when there are fewer prompts.
     """
     setting = exp.setting
-    device = prepare_machine(setting.machine)
+    device = prepare_machine(setting.machine, setting.model)
     loaded = load_model(setting.model, device=device)
     asked, _ = questions(setting.task, "train", loaded, setting)
     if len(asked.prompts) < prompts:

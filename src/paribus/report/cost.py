@@ -147,7 +147,7 @@ def _fairness(plan: Schedule) -> list[Block]:
     if not plan.exclusive:
         faults.append(msg("runs overlapped in time, so they slowed each other down"))
     if not plan.alike:
-        faults.append(msg("runs had different machines or thread counts"))
+        faults.append(msg("runs had different machines or thread counts, or unlike numbers of runs worked at a time"))
     if faults:
         return [Prose(msg("No cost ratios: {faults}.", faults=listing(faults)), "warning")]
     if not plan.interleaved:
@@ -155,6 +155,12 @@ def _fairness(plan: Schedule) -> list[Block]:
             "The arms did not take turns seed by seed, so a drift of the machine's speed may favour one of them."
         )
         return [Prose(text, "warning")]
+    if plan.at_once > 1:
+        text = msg(
+            "{n} runs worked at a time, on cores of their own but sharing memory; the arms took turns, seed by seed.",
+            n=plan.at_once,
+        )
+        return [Prose(text, "note")]
     return [Prose(msg("Runs had the machine to themselves and the arms took turns, seed by seed."), "note")]
 
 

@@ -215,6 +215,11 @@ def _turns(runs: Runs) -> Check:
         return Check(text, False, msg("runs overlapped in time, so their seconds cannot be compared"))
     if not plan.interleaved:
         return Check(text, False, msg("arms did not take turns seed by seed, so a drift of the machine may favour one"))
+    if plan.at_once > 1:
+        text = msg("runs on cores of their own, arms taking turns")
+        return Check(
+            text, True, msg("never more than {n} runs at a time, and seeds came one after another", n=plan.at_once)
+        )
     return Check(text, True, msg("no two runs overlapped in time, and seeds came one after another"))
 
 

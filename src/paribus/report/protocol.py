@@ -30,6 +30,8 @@ SETTINGS: tuple[tuple[str, Text], ...] = (
     ("optim.clip_norm", msg("gradient clipped at norm")),
     ("optim.epochs", msg("passes over a step's rows")),
     ("optim.minibatch_prompts", msg("prompts an update")),
+    ("machine.skip_rows", msg("rows without a gradient left out of the policy's updates")),
+    ("machine.old_gap", msg("old log-probs without a pass of their own: may differ by, nats a token")),
 )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate
 
 import numpy as np
 
@@ -192,11 +192,15 @@ def taught_by_start(exp: StoredExperiment) -> list[str]:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How fair a comparison of seconds is: runs alone on the machine, alike machines, arms alternating."""
+    """How fair a comparison of seconds is: no more runs at a time than there was room for, alike machines, turns.
+
+    `at_once` is the number of runs at a time that all were started with, each on cores of its own.
+    """
 
     exclusive: bool
     interleaved: bool
     alike: bool
+    at_once: int = 1
 
     @property
     def comparable(self) -> bool:
@@ -204,19 +208,21 @@ class Schedule:
 
 
 def schedule(runs: Mapping[str, Mapping[int, StoredRun]]) -> Schedule:
-    """Read from the recorded times of all attempts whether runs overlapped, and whether arms took turns by seed."""
+    """Read from the recorded times of all attempts how runs overlapped, and whether arms took turns by seed."""
     every = [run for found in runs.values() for run in found.values()]
-    spans = sorted(
-        (datetime.fromisoformat(a.started), datetime.fromisoformat(a.ended))
-        for run in every
-        for a in run.info.attempts
-        if a.ended is not None
-    )
-    exclusive = all(end <= start for (_, end), (start, _) in pairwise(spans))
+    attempts = [a for run in every for a in run.info.attempts]
+    starts = [(datetime.fromisoformat(a.started), 1) for a in attempts if a.ended]
+    ends = [(datetime.fromisoformat(a.ended), -1) for a in attempts if a.ended]
+    moments = sorted(starts + ends)  # at one moment an end counts before a start
+    at_once = min((a.parallel for a in attempts), default=1)
+    exclusive = max(accumulate(change for _, change in moments), default=0) <= at_once
     order = [run.info.seed for run in sorted(every, key=lambda run: run.info.attempts[0].started)]
-    changes = 1 + sum(x != y for x, y in pairwise(order))
-    machines = {(a.device, a.host, a.threads) for run in every for a in run.info.attempts}
-    return Schedule(exclusive, changes == len(set(order)), len(machines) == 1)
+    place = {seed: i for i, seed in enumerate(dict.fromkeys(order))}
+    turns = [place[seed] for seed in order]
+    # runs that begin together may be recorded in either order
+    interleaved = all(before <= now for before, now in zip(accumulate(turns, max), turns[at_once:], strict=False))
+    machines = {(a.device, a.host, a.threads, a.parallel) for a in attempts}
+    return Schedule(exclusive, interleaved, len(machines) == 1, at_once)
 
 
 def training_seconds(run: StoredRun) -> float:

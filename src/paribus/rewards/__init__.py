@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paribus.rewards.base import Judged, ModelScorer, Response, counted
-from paribus.rewards.combine import Composite, Noisy, RewardSpec, Term, judge, models_of
+from paribus.rewards.combine import Composite, Noisy, RewardSpec, Term, judge, models_of, row_functions
 from paribus.rewards.function import Function
 from paribus.rewards.kinds import ModelReward, Sentiment, TaskReward
 from paribus.rewards.steps import FunctionSteps, Lines, ModelSteps, StepScore, StepSpec, StoriesSteps, step_scores
@@ -29,5 +29,6 @@ __all__ = [
     "counted",
     "judge",
     "models_of",
+    "row_functions",
     "step_scores",
 ]

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from paribus.errors import ConfigError
 from paribus.part import Part, dump
+from paribus.tasks.mathpool import Outcome
 from paribus.types import Key, Problem, Verdict
 
 
@@ -50,9 +51,13 @@ class Judged(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What is passed down while rows are judged: the reward models at hand, and what has been found so far."""
+    """What is passed down while rows are judged: the reward models at hand, and what has been found so far.
+
+    `outcomes` are those of user functions that were called before, row by row.
+    """
 
     models: Mapping[str, ModelScorer] = field(default_factory=dict)
+    outcomes: Mapping[Part, Sequence[Outcome]] = field(default_factory=dict)
     components: dict[str, Values] = field(default_factory=dict)
     failed: int = 0
     reason: str = ""

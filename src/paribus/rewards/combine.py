@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -15,6 +16,7 @@ from paribus.part import Part
 from paribus.rewards.base import Judged, Learned, ModelScorer, Response, Reward, Scorer, Tally, Values
 from paribus.rewards.function import Function
 from paribus.rewards.kinds import ModelReward, Sentiment, TaskReward
+from paribus.tasks.mathpool import Outcome
 from paribus.types import Key
 
 
@@ -101,14 +103,19 @@ for _part in (Term, Composite, Noisy):
     _part.model_rebuild()
 
 
-def judge(reward: RewardSpec, rows: Sequence[Response], models: Mapping[str, ModelScorer]) -> Judged:
-    """Return the rewards of graded rows.
+def judge(
+    reward: RewardSpec,
+    rows: Sequence[Response],
+    models: Mapping[str, ModelScorer],
+    outcomes: Mapping[Part, Sequence[Outcome]] = MappingProxyType({}),
+) -> Judged:
+    """Return the rewards of graded rows; `outcomes` holds those of `row_functions` that were called already.
 
     Components are named after the kind of a single reward (`task`, `noisy`, `noisy.clean`), and after the terms of a
     composite (`correct`, `style`, `style.clean`, `style.words` for a term `words` of the composite `style`).
     Raises ConfigError for a user function that cannot be loaded or lacks an argument.
     """
-    tally = Tally(models)
+    tally = Tally(models, outcomes)
     whole = isinstance(reward, Composite)  # its terms are the components, the sum is the total
     total = reward.score(rows, "", tally) if whole else reward.record(rows, reward.type, tally)
     return Judged(total, tally.components, tally.failed, tally.reason)
@@ -116,13 +123,20 @@ def judge(reward: RewardSpec, rows: Sequence[Response], models: Mapping[str, Mod
 
 def models_of(scorer: Scorer) -> list[Learned]:
     """Return what a reward or step scorer needs reward models for, one per `path`."""
-    if isinstance(scorer, Composite):
-        found = [model for term in scorer.terms.values() for model in models_of(term.reward)]
-    elif isinstance(scorer, Noisy):
-        found = models_of(scorer.inner)
-    else:
-        found = [scorer] if isinstance(scorer, Learned) else []
     by_path: dict[str, Learned] = {}
-    for model in found:
-        by_path.setdefault(model.path, model)
+    for model in _leaves(scorer):
+        if isinstance(model, Learned):
+            by_path.setdefault(model.path, model)
     return list(by_path.values())
+
+
+def row_functions(reward: Scorer) -> list[Function]:
+    """Return the user functions in a reward that are called response by response, so that none has to wait for all."""
+    return list(dict.fromkeys(f for f in _leaves(reward) if isinstance(f, Function) and f.signature == "verl"))
+
+
+def _leaves(scorer: Scorer) -> list[Scorer]:
+    """Return the scorers that a scorer is made of."""
+    if isinstance(scorer, Composite):
+        return [leaf for term in scorer.terms.values() for leaf in _leaves(term.reward)]
+    return _leaves(scorer.inner) if isinstance(scorer, Noisy) else [scorer]

@@ -15,6 +15,7 @@ from paribus.errors import ConfigError, RunError, nearest
 from paribus.rewards.base import Response, Reward, Scorer, Tally, Values
 from paribus.rewards.calls import invoke
 from paribus.tasks.mathpool import Outcome, shared_pool
+from paribus.types import Problem
 
 VERL = ("data_source", "solution_str", "ground_truth", "extra_info")
 COLUMNS = ("problem_id", "question", "answer", "ground_truth", "solution", "truncated")
@@ -48,13 +49,12 @@ def read_parameters(source: bytes, path: str, name: str) -> Parameters:
     return Parameters(tuple(plain + named), tuple(required), spec.kwarg is not None)
 
 
-def columns(row: Response) -> dict[str, Any]:
+def columns(problem: Problem, truncated: bool) -> dict[str, Any]:
     """Return what a user function is told of a row: COLUMNS, and the problem's tags by their names.
 
     Functions of others call the gold `answer` or `ground_truth`, as their data sets do: both are given.
     """
-    problem = row.problem
-    values = (problem.id, problem.question, problem.gold, problem.gold, problem.solution, row.truncated)
+    values = (problem.id, problem.question, problem.gold, problem.gold, problem.solution, truncated)
     return dict(problem.tags) | dict(zip(COLUMNS, values, strict=True))
 
 
@@ -154,7 +154,9 @@ class Function(UserFunction, Reward):
             outcomes = self.call([(len(rows), self._batched(rows))])
             values: Values = outcomes[0].value if outcomes[0].status == "ok" else [None] * len(rows)
         else:
-            outcomes = self.call([(None, self._single(row)) for row in rows])
+            outcomes = list(tally.outcomes.get(self, ())) or self.call(
+                [(None, self._single(row.problem, row.text, row.truncated)) for row in rows]
+            )
             values = [outcome.value if outcome.status == "ok" else None for outcome in outcomes]
         for outcome in outcomes:
             if outcome.status != "ok":
@@ -162,8 +164,12 @@ class Function(UserFunction, Reward):
                 tally.reason = f"{self.path}: function '{self.name}': {outcome.detail}"
         return values
 
+    def ask(self, problem: Problem, text: str, truncated: bool) -> Outcome:
+        """Return the outcome of the call for one response (`verl`): all rows need not be there for it."""
+        return self.call([(None, self._single(problem, text, truncated))])[0]
+
     def _batched(self, rows: Sequence[Response]) -> dict[str, Any]:
-        every = [columns(row) for row in rows]
+        every = [columns(row.problem, row.truncated) for row in rows]
         names = dict.fromkeys(name for row in every for name in row)
         return {name: [row.get(name) for row in every] for name in names} | {
             "prompts": [self._said("user", row.problem.question) for row in rows],
@@ -173,6 +179,6 @@ class Function(UserFunction, Reward):
     def _said(self, role: str, text: str) -> str | list[dict[str, str]]:
         return [{"role": role, "content": text}] if self.conversational else text
 
-    def _single(self, row: Response) -> dict[str, Any]:
-        values = (self.data_source, row.text, row.problem.gold, columns(row))
+    def _single(self, problem: Problem, text: str, truncated: bool) -> dict[str, Any]:
+        values = (self.data_source, text, problem.gold, columns(problem, truncated))
         return dict(zip(VERL, values, strict=True))

@@ -141,7 +141,9 @@ class FunctionSteps(UserFunction, StepScorer):
     ) -> list[list[float] | None]:
         texts = [_steps(row.text, stops) for row, stops in zip(rows, ends, strict=True)]
         calls: list[tuple[int | None, dict[str, Any]]] = [
-            (len(steps), columns(row) | {"steps": steps}) for row, steps in zip(rows, texts, strict=True) if steps
+            (len(steps), columns(row.problem, row.truncated) | {"steps": steps})
+            for row, steps in zip(rows, texts, strict=True)
+            if steps
         ]
         outcomes = iter(self.call(calls))
         values = [next(outcomes).value if steps else [] for steps in texts]

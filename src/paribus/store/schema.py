@@ -163,6 +163,7 @@ class RunFacts(Row):
     device: str  # "cpu: AMD EPYC 7B13", "cuda: NVIDIA L40S"
     device_bytes: int | None  # capacity of the device's own memory, or of the host for a CPU
     threads: int
+    parallel: int = 1  # runs at work at a time, this one included, at most
     determinism: str  # the level that holds, in words
     idle_rss: int | None = None  # bytes of the process after its imports, before any model is loaded
 
@@ -199,6 +200,7 @@ class Attempt(Row):
     device: str
     device_bytes: int | None
     threads: int
+    parallel: int = 1
     determinism: str
     idle_rss: int | None = None
     python: str

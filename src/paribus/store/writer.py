@@ -202,6 +202,7 @@ def _attempt(number: int, facts: RunFacts) -> Attempt:
         device=facts.device,
         device_bytes=facts.device_bytes,
         threads=facts.threads,
+        parallel=facts.parallel,
         determinism=facts.determinism,
         idle_rss=facts.idle_rss,
         **provenance.environment(),

@@ -40,10 +40,15 @@ TEXTS: Mapping[str, str] = {
     "{arm} relative to {first}": "{arm} 相对 {first}",
     "mean over seeds": "种子间均值",
     "runs overlapped in time, so they slowed each other down": "运行在时间上重叠，因而彼此拖慢",
-    "runs had different machines or thread counts": "各次运行的机器或线程数不同",
+    "runs had different machines or thread counts, or unlike numbers of runs worked at a time": (
+        "各次运行的机器或线程数不同，或同时进行的运行数不同"
+    ),
     "No cost ratios: {faults}.": "不给出成本比值：{faults}。",
     "The arms did not take turns seed by seed, so a drift of the machine's speed may favour one of them.": (
         "各实验臂没有按种子轮流运行，因此机器速度的漂移可能偏向其中之一。"
+    ),
+    "{n} runs worked at a time, on cores of their own but sharing memory; the arms took turns, seed by seed.": (
+        "每次同时进行 {n} 个运行，各用自己的核心，但共用内存；各实验臂按种子轮流运行。"
     ),
     "Runs had the machine to themselves and the arms took turns, seed by seed.": (
         "各次运行独占机器，各实验臂按种子轮流运行。"

@@ -40,6 +40,10 @@ TEXTS: Mapping[str, str] = {
     "{n} different ones": "共有 {n} 种不同的",
     "one, in all attempts of all runs": "所有运行的所有尝试中只有一种",
     "runs alone on the machine, arms taking turns": "运行独占机器，各实验臂轮流运行",
+    "runs on cores of their own, arms taking turns": "各次运行使用自己的核心，各实验臂轮流运行",
+    "never more than {n} runs at a time, and seeds came one after another": (
+        "同时进行的运行从不超过 {n} 个，且按种子依次进行"
+    ),
     "runs overlapped in time, so their seconds cannot be compared": "运行在时间上重叠，因此其秒数不可比较",
     "arms did not take turns seed by seed, so a drift of the machine may favour one": (
         "各实验臂没有按种子轮流运行，因此机器的漂移可能偏向其中之一"

@@ -20,6 +20,10 @@ TEXTS: Mapping[str, str] = {
     "weight decay": "权重衰减",
     "gradient clipped at norm": "梯度裁剪的范数",
     "passes over a step's rows": "每步数据的遍数",
+    "rows without a gradient left out of the policy's updates": "策略更新略去没有梯度的行",
+    "old log-probs without a pass of their own: may differ by, nats a token": (
+        "旧策略对数概率不单独前向计算：允许的差异，nat/token"
+    ),
     "prompts an update": "每次更新的提示数",
     "differs between arms": "各实验臂不同",
     "{n} {axis}": "{n} {axis}",

@@ -39,6 +39,9 @@ class Draws:
         return options[self.below(len(options))]
 
     def chance(self, rate: float) -> bool:
+        if rate <= 0:  # nothing has to be drawn, but the stream goes on as if it were
+            self._count += 1
+            return False
         return self.below(1 << 53) < rate * (1 << 53)
 
     def pair(self, options: Sequence[T]) -> tuple[T, T]:
