@@ -7,6 +7,10 @@ from pathlib import Path
 
 from peer import Line
 
+from paribus.engines.heap import ask_huge_pages
+
+ask_huge_pages()  # as the command line does, before PyTorch is there
+
 from paribus.bench.inputs import Inputs
 from paribus.bench.work import ALGORITHMS, Size, Workbench
 from paribus.settings import MachineSpec

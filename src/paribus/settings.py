@@ -85,9 +85,7 @@ class MachineSpec(Part):
     # runs at work at a time, each on its threads; "auto": as many as have cores and memory where the model is that
     # small, else one, and one on a GPU
     parallel: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    micro_tokens: int = Field(
-        default=2048, ge=1
-    )  # of one training forward, at most; with padding, where it pads
+    micro_tokens: int = Field(default=2048, ge=1)  # of one training forward, at most; with padding, where it pads
     memory: float | None = Field(default=None, gt=0)  # GB (10^9 bytes) that a run may hold; None: what the machine has
     decode_rows: int = Field(default=512, ge=1)  # rows decoded at once
     skip_rows: bool = True  # rows without any gradient are left out of the policy's update; all totals still count them

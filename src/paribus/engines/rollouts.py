@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -51,19 +51,22 @@ def assemble(
     rows = [(group, sample) for group in range(len(prompts)) for sample in range(samples)]
     begin = [len(prompts[group].ids) for group, _ in rows]
     length = [b + len(r.ids) for b, r in zip(begin, responses, strict=True)]
-    tokens = torch.full((len(rows), max(length)), pad_id)
-    logp = torch.zeros(tokens.shape)
-    mask = torch.zeros(tokens.shape, dtype=torch.bool)
-    entropy = torch.zeros(tokens.shape) if all(r.entropy is not None for r in responses) else None
-    for i, ((group, _), response) in enumerate(zip(rows, responses, strict=True)):
-        tokens[i, : length[i]] = torch.tensor([*prompts[group].ids, *response.ids])
-        logp[i, begin[i] : length[i]] = torch.tensor(response.logp)
-        mask[i, begin[i] : length[i]] = True
-        if entropy is not None:
-            entropy[i, begin[i] : length[i]] = torch.tensor(response.entropy)
+    size = max(length)
+    told = all(r.entropy is not None for r in responses)
+    ids = [(*prompts[group].ids, *r.ids) for (group, _), r in zip(rows, responses, strict=True)]
+    tokens = torch.tensor([[*row, *[pad_id] * (size - len(row))] for row in ids])
+    column = torch.arange(size)
+    mask = (column >= torch.tensor(begin)[:, None]) & (column < torch.tensor(length)[:, None])
+
+    def spread(numbers: Iterable[list[float]]) -> torch.Tensor:
+        """Return the numbers of all sampled tokens, row by row, in their places, 0 elsewhere."""
+        flat = torch.tensor([x for row in numbers for x in row])
+        return torch.zeros(mask.shape).masked_scatter_(mask, flat)
+
+    logp = spread(r.logp for r in responses)
+    entropy = spread(r.entropy or [] for r in responses) if told else None
     topk = [r.topk for r in responses if r.topk is not None]
     mix = [r.mix for r in responses if r.mix is not None]
-    width = tokens.shape[1]
     return Rollout(
         tokens=tokens,
         mask=mask,
@@ -75,8 +78,8 @@ def assemble(
         stop=[response.stop for response in responses],
         text=[response.text for response in responses],
         version=version,
-        topk=TopK(*(_placed(part, begin, width) for part in zip(*topk, strict=True))) if topk else None,
-        mix=Mix(*(_placed(part, begin, width) for part in zip(*mix, strict=True))) if mix else None,
+        topk=TopK(*(_placed(part, begin, size) for part in zip(*topk, strict=True))) if topk else None,
+        mix=Mix(*(_placed(part, begin, size) for part in zip(*mix, strict=True))) if mix else None,
         entropy=entropy,
     )
 

@@ -14,21 +14,24 @@ from paribus.models import trunk
 from paribus.models.decoder import Decoder
 
 ONEDNN = torch.backends.mkldnn.is_available()
-PACKED_FROM = 1 << 20  # elements of a weight from which a layout of its own pays at some 32 rows
+PACKED_FROM = 1 << 19  # elements of a wide weight from which a layout of its own pays at some 32 rows
 Tensor = torch.Tensor
 
 
 class _Layer(NamedTuple):
-    """Copies of one layer's weights `[in, out]`, projections that read the same input side by side.
+    """Copies of one layer's projections, those of queries, keys and values side by side.
 
-    What a product can absorb it has absorbed: norm weights, the scale of attention, and an order of each head's numbers
-    in which those that turn together are neighbours.
+    Attention's scale is multiplied in, and each head's numbers stand in an order in which those that turn together are
+    neighbours.
     """
 
+    norm_1: Tensor
     qkv: _Weight
     out: Tensor
     out_bias: Tensor | None
-    gate_up: _Weight
+    norm_2: Tensor
+    gate: _Weight
+    up: _Weight
     down: Tensor
     down_bias: Tensor | None
 
@@ -94,26 +97,19 @@ class LlamaDecoder(Decoder):
     def _copied(self, layer: Any) -> _Layer:
         attention, mlp = layer.self_attn, layer.mlp
 
-        def joined(norm: Any, *parts: tuple[Tensor, Tensor | None]) -> _Weight:
-            biases = [bias for _, bias in parts if bias is not None]
-            weight = torch.cat([weight for weight, _ in parts]) * (norm.weight * self.root)
-            return _Weight(weight, torch.cat(biases) if biases else None)
-
-        def ordered(projection: Any, scale: float) -> tuple[Tensor, Tensor | None]:
+        def ordered(x: Tensor | None, scale: float) -> Tensor | None:
             """Reorder the numbers of every head."""
-            weight, bias = (
-                None if x is None else x.unflatten(0, (-1, self.width))[:, self.order].flatten(0, 1) * scale
-                for x in (projection.weight, projection.bias)
-            )
-            assert weight is not None
-            return weight, bias
+            return None if x is None else x.unflatten(0, (-1, self.width))[:, self.order].flatten(0, 1) * scale
 
-        query, key = ordered(attention.q_proj, attention.scaling), ordered(attention.k_proj, 1.0)
-        plain = [(part.weight, part.bias) for part in (attention.v_proj, mlp.gate_proj, mlp.up_proj)]
+        parts = (attention.q_proj, attention.scaling), (attention.k_proj, 1.0)
+        weights = [*(ordered(part.weight, scale) for part, scale in parts), attention.v_proj.weight]
+        biases = [*(ordered(part.bias, scale) for part, scale in parts), attention.v_proj.bias]
+        bias = None if biases[0] is None else torch.cat(biases)
         return _Layer(
-            joined(layer.input_layernorm, query, key, plain[0]),
+            layer.input_layernorm.weight * self.root, _Weight(torch.cat(weights), bias),
             attention.o_proj.weight.t().contiguous(), attention.o_proj.bias,
-            joined(layer.post_attention_layernorm, *plain[1:]),
+            layer.post_attention_layernorm.weight * self.root,
+            _Weight(mlp.gate_proj.weight, mlp.gate_proj.bias), _Weight(mlp.up_proj.weight, mlp.up_proj.bias),
             mlp.down_proj.weight.t().contiguous(), mlp.down_proj.bias,
         )  # fmt: skip
 
@@ -208,23 +204,23 @@ class LlamaDecoder(Decoder):
         x = self.base.embed_tokens.weight.index_select(0, tokens) if embedded is None else embedded
         both = self.heads + self.kv
         for layer, read, own in zip(self.layers, self.read, self.own, strict=True):
-            heads = layer.qkv(self._unit(x)).view(rows, both + self.kv, -1)
+            heads = layer.qkv(self._normed(x, layer.norm_1)).view(rows, both + self.kv, -1)
             pairs = torch.view_as_complex(heads[:, :both].to(self.wide).unflatten(2, (-1, 2)))
             turned = torch.view_as_real(pairs * turns).flatten(2).to(heads.dtype)
             own[0][:rows, :, column] = turned[:, self.heads :]
             own[1][:rows, :, column] = heads[:, both:]
             attended = self._attend(turned[:, : self.heads], read, own, (low, high), mask)
             x = _added(x, attended, layer.out, layer.out_bias)
-            gate, up = layer.gate_up(self._unit(x)).chunk(2, dim=-1)
-            x = _added(x, F.silu(gate).mul_(up), layer.down, layer.down_bias)
+            h = self._normed(x, layer.norm_2)
+            x = _added(x, F.silu(layer.gate(h)).mul_(layer.up(h)), layer.down, layer.down_bias)
         self.clock += 1
         self.position = self.position + 1
         self.age = self.age + 1
-        return self.scores(self._unit(x).mul_(self.norm))
+        return self.scores(self._normed(x, self.norm))
 
-    def _unit(self, x: Tensor) -> Tensor:
-        """Return rows of RMS norm 1 / sqrt(H)."""
-        return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.least)
+    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Return the RMS norm of `x[R, H]`; `weight` has sqrt(H) in it."""
+        return (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self.least)).mul_(weight)
 
     def _mask(self, foreign: Tensor | None, span: int) -> Tensor | None:
         """Return what is added to the scores `[R, 1, 1, L + span]`."""

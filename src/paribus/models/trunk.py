@@ -272,8 +272,11 @@ class _Pass:
             block, width = places.block, self.width
             (rows, size), span = block.query.shape, block.key.shape[1]
             own = grad[block.first : block.first + len(block.slot)]
-            out = torch.zeros(rows * self.heads * size, width, dtype=grad.dtype)
-            out.index_copy_(0, places.out, own.reshape(-1, width))  # nothing flows from padding
+            out = own.reshape(-1, width)
+            if len(block.slot) == rows * size:
+                out = out.index_select(0, places.query)
+            else:  # nothing flows from padding
+                out = out.new_zeros(rows * self.heads * size, width).index_copy_(0, places.out, out)
             dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
                 out.view(a.query.shape), a.query, *(x.expand(-1, a.query.shape[1], -1, -1) for x in (a.key, a.value)),
                 a.out, a.logsumexp, 0.0, places.bias is None, attn_mask=places.bias, scale=self.scale,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from paribus.engines.heap import ask_huge_pages
 from paribus.engines.machine import fitting, runs_at_once
 from paribus.errors import ConfigError, RunError
 from paribus.experiment import Experiment, base_config, controlled, differences, identity, run_config
@@ -61,6 +62,7 @@ def run_experiment(
     """
     if importlib.util.find_spec("torch") is None:
         raise ConfigError("running needs PyTorch and transformers: pip install 'paribus[train]'")
+    ask_huge_pages()
     paths = ExperimentPaths(folder or Path(runs) / exp.name)
     todo = jobs(exp, arms, seeds)
     _refuse_another_configuration(exp, paths, todo)

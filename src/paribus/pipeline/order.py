@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
+from numpy.typing import NDArray
 
 from paribus.errors import ConfigError
 from paribus.types import Key
@@ -22,6 +25,11 @@ def problems_of_step(problems: int, per_step: int, seed: int, step: int, refill:
             "lower it or add problems (within a step every problem is asked once)"
         )
     epoch, place = divmod(step, steps)
-    rng = np.random.Generator(np.random.Philox(Key(seed, "order", epoch, round=refill).hash()))
-    order = rng.permutation(problems)
+    order = _permutation(problems, Key(seed, "order", epoch, round=refill))
     return order[place * per_step : (place + 1) * per_step].tolist()
+
+
+@functools.lru_cache(maxsize=8)
+def _permutation(problems: int, key: Key) -> NDArray[np.int64]:
+    """The order of an epoch, kept for all its steps: made anew in each, a step would cost what the data set is long."""
+    return np.random.Generator(np.random.Philox(key.hash())).permutation(problems)

@@ -57,6 +57,7 @@ class Session:
         self.reward_models = reward_models or {}
         self.grader = setting.task.grader
         self.by_id = {p.id: p for p in train.problems}
+        self.asked = {p.problem_id: p for p in train.prompts}
         self.step = self.samples = self.tokens = 0
         self.seconds = 0.0
         self.memory: Any = algorithm.memory()
@@ -195,13 +196,11 @@ class Session:
             parts = batch.parts
             advantage = (signal.advantage.sum(1) / batch.mask.sum(1).clamp(min=1)).tolist()
         groups = list(dict.fromkeys(rollout.group.tolist()))[: self.setting.save.rollout_groups]
-        asked = set(rollout.problem_id)
-        text = {p.problem_id: p.text for p in self.train.prompts if p.problem_id in asked}
         return [
             RolloutRow(
                 problem_id=rollout.problem_id[i],
                 sample=int(rollout.sample[i]),
-                prompt=text[rollout.problem_id[i]],
+                prompt=self.asked[rollout.problem_id[i]].text,
                 response=rollout.text[i],
                 score=counted(verdicts[i]),
                 parts={name: float(value[i]) for name, value in parts.items()},

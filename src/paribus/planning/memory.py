@@ -52,8 +52,8 @@ class Memory(NamedTuple):
 
 class Task(NamedTuple):
     """Everything that decides a run's memory. `started`: updates were made, so that the optimizer has its state.
-    `heap`: tensors come from the C library, which keeps freed pages until the step's updates are done (a CPU run). `problems` of each suite and
-    tokens of the longest of the `prompts` (of "train" and of each suite), where they are known."""
+    `heap`: tensors come from the C library, which keeps freed pages until the step's updates are done (a CPU run).
+    `problems` of each suite and tokens of the longest of the `prompts` (of "train" and of each suite), where known."""
 
     shape: ModelShape
     setting: Setting

@@ -74,11 +74,9 @@ def kinds(arms: Mapping[str, Rows], base: Rows | None, suite: str) -> list[Kind]
         rest = [i for i in rest if not holds(i)]
     if len(arms) > 1:
         apart = {i: _length_ratio([rows[i] for rows in arms.values()]) for i in rest if _all_right(arms, i)}
-        alike = [i for i in apart if apart[i] > 1]
-        out.append(
-            Kind(msg("all arms are right, in answers of different length"), sorted(alike, key=lambda i: -apart[i]))
-        )
-        rest = [i for i in rest if i not in set(alike)]
+        unlike = sorted((i for i in apart if apart[i] > 1), key=lambda i: -apart[i])
+        out.append(Kind(msg("all arms are right, in answers of different length"), unlike))
+        rest = [i for i in rest if apart.get(i, 1) <= 1]
     return [*out, Kind(msg("any other problem"), rest)]
 
 

@@ -107,8 +107,8 @@ def _joined(
                 f"({len(odd)} differ, for example '{odd[0]}'); evaluate both on the same ones"
             )
     ids = list(every[0]) if every else []
-    excluded = [i for i in ids if any(m[i] is None for m in every)]
-    kept = [i for i in ids if i not in set(excluded)]
+    counted = {i: all(m[i] is not None for m in every) for i in ids}
+    kept, excluded = [i for i in ids if counted[i]], [i for i in ids if not counted[i]]
     seeds = {arm: [s for a, s in rows if a == arm] for arm in arms}
     table = {
         arm: np.array([[means[arm, s][i] for i in kept] for s in found], float).reshape(len(found), len(kept))
