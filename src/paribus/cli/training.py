@@ -25,9 +25,11 @@ def run(
     ] = False,
 ) -> None:
     """Train and evaluate every arm with every seed, then write the report. Finished runs are skipped."""
+    from paribus.lazy import run_processes
+
+    run_processes()  # their imports take seconds: they go on beside what follows
     from paribus.experiment import controlled, load_experiment
     from paribus.pipeline.compare import run_experiment
-    from paribus.pipeline.crew import warm_up
     from paribus.pipeline.tune import tuned
     from paribus.planning.budget import fitted
     from paribus.planning.plan import write_plan
@@ -37,7 +39,6 @@ def run(
     if not controlled(exp) and not uncontrolled:
         typer.echo(text(exp), err=True)
         raise typer.Exit(1)
-    warm_up()
     exp, told = fitted(exp)
     if told:
         typer.echo(told, err=True)

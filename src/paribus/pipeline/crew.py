@@ -8,17 +8,16 @@ import signal
 import threading
 import time
 from dataclasses import dataclass, field
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from paribus.errors import ConfigError, Interrupted, ParibusError, RunError
 from paribus.experiment import Experiment
+from paribus.lazy import run_processes
 from paribus.part import dump
 from paribus.pipeline.progress import Watch, clock_text
 
-PRELOAD = ["paribus.pipeline.worker"]
 LOOK = 0.1  # seconds between two looks for a signal while no run reports
 
 
@@ -71,7 +70,7 @@ class Crew:
 
     def start(self, exp: Experiment, job: Job, root: Path) -> None:
         """Begin a run."""
-        context = _context()
+        context = run_processes()
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=_work, args=(dump(exp), job, str(root), theirs), daemon=False)
         self.watch.start(job.label)
@@ -157,20 +156,6 @@ class Crew:
                 os.kill(worker.process.pid, number)
             except ProcessLookupError:
                 continue  # it has just ended by itself
-
-
-def warm_up() -> None:
-    """Begin the imports of the runs' processes, which are done once for all of them, beside what the caller does."""
-    if _context().get_start_method() == "forkserver":
-        forkserver.ensure_running()
-
-
-def _context() -> Any:
-    method = "forkserver" if "forkserver" in mp.get_all_start_methods() else "spawn"
-    context: Any = mp.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload(PRELOAD)
-    return context
 
 
 def _crash(code: int) -> str:
