@@ -1,4 +1,4 @@
-"""Slow imports when they are needed: `torch` at its first use, and what runs need in a server that they are forked from.
+"""Slow imports at their time: `torch` at its first use, and what runs import in a server that they are forked from.
 
 `list`, `show`, `diff`, `plan` and `report` start without any of it.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
 
 RUNS = "paribus.pipeline.worker"  # what the process of a run imports
 

@@ -86,6 +86,38 @@ def test_runs_side_by_side_or_on_other_machines_print_no_cost_ratio(write: Any) 
     assert any("different machines or thread counts" in text for text in prose(section(folder)))
 
 
+def test_runs_that_were_meant_to_share_the_machine_are_compared_and_the_page_says_so(write: Any) -> None:
+    folder = write(THREE)
+    runs = sorted((run for found in read_experiment(folder).runs.values() for run in found.values()), key=_began)
+    for run, after in zip(runs, [*runs[1:], None], strict=True):
+        _edit(run, parallel=2, **({} if after is None else {"ended": after.info.attempts[0].ended}))
+    plan = schedule(finished(read_experiment(folder)))
+    assert plan.comparable and plan.interleaved and plan.at_once == 2
+    found = section(folder)
+    assert rows(tables(found)["cost"])[0][-1].startswith("×0.50")
+    assert any(text.startswith("2 runs worked at a time, on cores of their own") for text in prose(found))
+    _edit(runs[0], ended=runs[2].info.attempts[0].ended)  # a third one beside the two
+    assert any("runs overlapped in time" in text for text in prose(section(folder)))
+    _edit(runs[0], ended=runs[1].info.attempts[0].ended, parallel=1)
+    assert any("unlike numbers of runs worked at a time" in text for text in prose(section(folder)))
+
+
+def test_runs_that_begin_together_may_be_recorded_in_either_order(write: Any) -> None:
+    """Seeds a a b b, as 0 0 1 1, 0 1 0 1 and 0 1 1 0: two at a time may swap neighbours, not more."""
+    for order, turns in (((0, 0, 1, 1), True), ((0, 1, 0, 1), True), ((0, 1, 1, 0), False)):
+        folder = write({arm: {0: "1", 1: "1"} for arm in ("a", "b")}, seeds=[0, 1], name="".join(map(str, order)))
+        exp = read_experiment(folder)
+        arms = {0: iter(("a", "b")), 1: iter(("a", "b"))}
+        for minute, seed in enumerate(order):
+            at = f"2026-01-01T00:{minute:02}:00+00:00"
+            _edit(exp.runs[next(arms[seed])][seed], parallel=2, started=at, ended=at)
+        assert schedule(finished(read_experiment(folder))).interleaved == turns
+
+
+def _began(run: StoredRun) -> str:
+    return run.info.attempts[0].started
+
+
 def test_work_done_twice_is_counted_apart(write: Any) -> None:
     folder = write(THREE)
     run = read_experiment(folder).runs["grpo"][0]
