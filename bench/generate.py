@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 
-from peer import Line, read_rows, steps, taken
+from peer import Line, read_rows, rollout_arguments, steps, taken
 
 line = Line()  # before any library prints
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--model", required=True)
-parser.add_argument("--rows", type=Path, required=True)
-parser.add_argument("--prompts", type=int, required=True)
-parser.add_argument("--samples", type=int, required=True)
-parser.add_argument("--max-new", type=int, required=True)
-given = parser.parse_args()
+given = rollout_arguments(__doc__)
 
 tokenizer = AutoTokenizer.from_pretrained(given.model, padding_side="left")
 model = AutoModelForCausalLM.from_pretrained(given.model, dtype="float32").eval()

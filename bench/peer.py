@@ -5,6 +5,7 @@ Runs in environments of other libraries: nothing here imports Paribus.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import gc
 import importlib.metadata
@@ -110,6 +111,16 @@ def steps(line: Line, work: Callable[[int], tuple[dict[str, float], int]]) -> No
         line.wait()
         line.answer(*work(number))
         number += 1
+
+
+def rollout_arguments(what: str | None) -> argparse.Namespace:
+    """Return what the command line says of a rollout: model, rows, and their sizes."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--rows", type=Path, required=True)
+    for size in ("--prompts", "--samples", "--max-new"):
+        parser.add_argument(size, type=int, required=True)
+    return parser.parse_args()
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
-from pathlib import Path
 
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "3")  # GiB
 os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 
-from peer import Line, read_rows, steps, taken
+from peer import Line, read_rows, rollout_arguments, steps, taken
 
 
 def main() -> None:
     line = Line()  # before any library prints
     from vllm import LLM, SamplingParams
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--rows", type=Path, required=True)
-    parser.add_argument("--prompts", type=int, required=True)
-    parser.add_argument("--samples", type=int, required=True)
-    parser.add_argument("--max-new", type=int, required=True)
-    given = parser.parse_args()
+    given = rollout_arguments(__doc__)
     engine = LLM(given.model, dtype="float32", max_model_len=512, max_num_seqs=64, enable_prefix_caching=True)
     rows = read_rows(given.rows)
     plan = SamplingParams(n=given.samples, temperature=1.0, max_tokens=given.max_new, ignore_eos=True)

@@ -187,7 +187,7 @@ def test_what_the_trunk_by_hand_keeps_is_counted_to_the_byte(shared: bool) -> No
     layout = sharing(rollout, rollout.mask) if shared else plain(rollout.mask)
     run = _Pass(model, layout, torch.float32)
     with torch.no_grad():
-        _, (tape, asked) = run.forward(model.embed_tokens(rollout.tokens[layout.row, layout.column]), keep="all")
+        _, (tape, asked) = run.forward(model.embed_tokens(rollout.tokens[layout.row, layout.column]), keep=True)
     found = asked.numel()
     for kept in tape:
         found += sum(x.numel() for x in (kept.x, kept.middle, kept.gate, kept.up))

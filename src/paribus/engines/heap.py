@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import platform
 
@@ -24,14 +25,20 @@ def keep_freed_pages() -> None:
     A training step frees and asks for the same sizes again and again; giving pages back in between costs a tenth of
     its time and more. Nothing happens where the C library is not glibc.
     """
-    if platform.libc_ver()[0] != "glibc":
-        return
-    library = ctypes.CDLL(None)
-    for parameter, value in ((TRIM_THRESHOLD, -1), (MMAP_MAX, 0), (ARENA_MAX, 1)):
-        library.mallopt(parameter, value)
+    glibc = _glibc()
+    if glibc is not None:
+        for parameter, value in ((TRIM_THRESHOLD, -1), (MMAP_MAX, 0), (ARENA_MAX, 1)):
+            glibc.mallopt(parameter, value)
 
 
 def give_back_freed_pages() -> None:
     """Let the system have back what is free now: once a step, so that every phase's resident memory is its own."""
-    if platform.libc_ver()[0] == "glibc":
-        ctypes.CDLL(None).malloc_trim(0)
+    glibc = _glibc()
+    if glibc is not None:
+        glibc.malloc_trim(0)
+
+
+@functools.cache
+def _glibc() -> ctypes.CDLL | None:
+    """Return the C library where it is glibc; to find out, Python's own binary has to be read."""
+    return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None

@@ -196,8 +196,7 @@ class LocalSampler:
         self, logits: torch.Tensor, lines: _Lines, nearest: NearestTokens | None, trace: _Trace, plan: SamplingPlan
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Draw every line's next token and write it down; return it, and the vectors to read where some are mixed."""
-        row, t = lines.row, lines.done.clamp(max=plan.max_tokens)
-        t = torch.where(lines.ended, plan.max_tokens, t)
+        row, t = lines.row, torch.where(lines.ended, plan.max_tokens, lines.done)
         chosen, trace.logp[row, t], trace.entropy[row, t] = choose(logits, lines.key, lines.done, plan)
         trace.tokens[row, t] = chosen
         if trace.topk is not None:

@@ -43,7 +43,7 @@ def threads_of(machine: MachineSpec, model: ModelSpec | None) -> int | None:
 
 
 def small(model: ModelSpec) -> bool:
-    """Say whether a model is so small that a second thread gains it next to nothing; a hub id never counts as small."""
+    """Say whether a model is so small that a second run gains more than a second thread; a hub id is never small."""
     folder = Path(models.__file__).parent / "assets" / "tiny" if model.path == "tiny" else Path(model.path)
     sizes = [file.stat().st_size for file in folder.expanduser().glob("*.safetensors")]
     return bool(sizes) and sum(sizes) <= SMALL

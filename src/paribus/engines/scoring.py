@@ -95,18 +95,15 @@ def _shared(rows: int, groups: int) -> bool:
     return 2 * groups <= rows
 
 
-def before(
-    base: nn.Module, rollout: Rollout, mask: Bool[Tensor, "B T"], *, recompute: bool = False
-) -> Float[Tensor, "N H"]:
+def before(base: nn.Module, rollout: Rollout, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:
     """Return the hidden states that predict the masked tokens: token t is predicted from position t - 1.
 
-    Where several rows continue one prompt, the prompt is run once for all of them. With `recompute` the backward
-    pass computes each layer again instead of keeping what it needs, where the trunk is computed by hand.
+    Where several rows continue one prompt, the prompt is run once for all of them.
     """
     index, groups = group_index(rollout.group)
     share = _shared(rollout.rows, groups) and can_share(base)
     if trunk.fits(base):
-        return _by_hand(base, shared(rollout, mask) if share else plain(mask), rollout.tokens, rollout.mix, recompute)
+        return _by_hand(base, shared(rollout, mask) if share else plain(mask), rollout.tokens, rollout.mix)
     if not share:
         return plainly_before(base, rollout.tokens, mask, rollout.mix)
     device = mask.device
@@ -135,22 +132,20 @@ def plainly_before(
 ) -> Float[Tensor, "N H"]:
     """As `before`, each row by itself."""
     if trunk.fits(base):
-        return _by_hand(base, plain(mask), tokens, mix, recompute=False)
+        return _by_hand(base, plain(mask), tokens, mix)
     read = tokens[:, :-1]
     if mix is not None:
         mix = Mix(*(x[:, : read.shape[1]] for x in mix))
     return _pick(hidden_states(base, read, mix), mask[:, 1:])
 
 
-def _by_hand(
-    base: nn.Module, layout: Layout, tokens: Int[Tensor, "B T"], mix: Mix | None, recompute: bool
-) -> Float[Tensor, "N H"]:
+def _by_hand(base: nn.Module, layout: Layout, tokens: Int[Tensor, "B T"], mix: Mix | None) -> Float[Tensor, "N H"]:
     ids = tokens[layout.row, layout.column]
     embedded = None
     if mix is not None:
         embedding: Any = base.get_submodule("embed_tokens")
         embedded = embed(embedding, ids, Mix(*(x[layout.row, layout.column] for x in mix)))
-    return trunk.hidden_at(base, layout, ids, embedded, recompute)
+    return trunk.hidden_at(base, layout, ids, embedded)
 
 
 def _pick(x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:
@@ -170,8 +165,8 @@ def token_scores(
     the temperature-scaled full softmax, in float32.
 
     The entropy is left out, detached ("statistic") or differentiable ("loss"). Never more than `LOGITS_AT_ONCE` logits
-    exist; where there are more, the backward pass computes the others again. The head's weight gradient is added to its
-    `.grad`, and the backward pass can be made once.
+    are kept (and a piece of `CACHED` is at work); where there are more, the backward pass computes the others again.
+    The head's weight gradient is added to its `.grad`, and the backward pass can be made once.
     """
     flat = ids.reshape(len(ids), -1)
     if torch.is_grad_enabled() and (hidden.requires_grad or head.weight.requires_grad):
@@ -220,13 +215,7 @@ class _Head(torch.autograd.Function):
                 d.div_(ctx.temperature)
             d = d.to(h.dtype)
             torch.mm(d, head.weight, out=out[part])
-            if head.weight.requires_grad:
-                if head.weight.grad is None:
-                    head.weight.grad = d.t() @ h
-                else:
-                    head.weight.grad.addmm_(d.t(), h)
-            if head.bias is not None and head.bias.requires_grad:
-                head.bias.grad = d.sum(0) if head.bias.grad is None else head.bias.grad.add_(d.sum(0))
+            trunk.collect(head, d, h)
             start += len(h)
         return out if hidden.requires_grad else None, None, None, None, None, None
 

@@ -83,7 +83,9 @@ class LlamaDecoder(Decoder):
         self.position = self.age = self.prompt = none  # of each row
         self.length = none  # of each prompt
         self.read: list[tuple[Tensor, Tensor]] = []  # keys and values of prompts, by layer
-        self.own: list[tuple[Tensor, Tensor]] = []  # of the rows' own tokens
+        # of the rows' own tokens
+        ring = self.norm.new_empty(0, self.kv, limit, self.width)
+        self.own = [(ring, ring) for _ in self.layers]
         cos, sin = self.base.rotary_emb(
             self.norm, torch.arange(config.max_position_embeddings, device=self.device)[None]
         )
@@ -126,12 +128,9 @@ class LlamaDecoder(Decoder):
         self.prompt = torch.cat((self.prompt, rows + before))
         self.position = torch.cat((self.position, length[rows]))
         self.age = torch.cat((self.age, torch.zeros(len(rows), dtype=torch.long, device=self.device)))
-        room = len(self.own[0][0]) if self.own else 0
-        if len(self.prompt) > room:
-            self.own = [
-                (_grown(k, len(self.prompt)), _grown(v, len(self.prompt)))
-                for k, v in self.own or [(self._ring(read[0][0]), self._ring(read[0][0])) for _ in read]
-            ]
+        count = len(self.prompt)
+        if count > len(self.own[0][0]):
+            self.own = [(_grown(keys, count), _grown(values, count)) for keys, values in self.own]
         self._arrange()
         return self.scores(hidden).index_select(0, rows)
 
@@ -159,9 +158,6 @@ class LlamaDecoder(Decoder):
         if len(rows):
             self._arrange()
 
-    def _ring(self, like: Tensor) -> Tensor:
-        return like.new_empty(0, self.kv, self.limit, self.width)
-
     def _arrange(self) -> None:
         """Give every row a place among the rows of its prompt: `[P, S]`, all prompts with as many places."""
         count, self.rows = len(self.length), len(self.prompt)
@@ -173,10 +169,8 @@ class LlamaDecoder(Decoder):
         self.flat = None if self.rows == count * self.places else flat
         self.gaps = None
         if bool((self.length != self.length.max()).any()):
-            real = torch.arange(int(self.length.max()), device=self.device) < self.length[:, None]
-            self.gaps = torch.zeros(real.shape, dtype=self.norm.dtype, device=self.device).masked_fill_(
-                ~real, -torch.inf
-            )[self.prompt]
+            behind = torch.arange(int(self.length.max()), device=self.device) >= self.length[:, None]
+            self.gaps = self._barred(behind)[self.prompt]
 
     def _columns(self) -> tuple[int, int, Tensor | None]:
         """Return the span of the ring in use, this step's column included, and what of it is not a row's own."""
@@ -189,12 +183,10 @@ class LlamaDecoder(Decoder):
         if bool((self.age == oldest).all()) and high - low == oldest + 1:
             return low, high, None
         behind = (column - torch.arange(low, high, device=self.device)) % self.limit
-        foreign = behind > self.age[:, None]
-        return (
-            low,
-            high,
-            torch.zeros(foreign.shape, dtype=self.norm.dtype, device=self.device).masked_fill_(foreign, -torch.inf),
-        )
+        return low, high, self._barred(behind > self.age[:, None])
+
+    def _barred(self, where: Tensor) -> Tensor:
+        return self.norm.new_zeros(where.shape).masked_fill_(where, -torch.inf)
 
     def step(self, tokens: Tensor, embedded: Tensor | None = None) -> Tensor:
         low, high, foreign = self._columns()

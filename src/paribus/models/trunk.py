@@ -42,17 +42,17 @@ def fits(base: nn.Module) -> bool:
     return weight.device.type == "cpu" and weight.dtype != torch.bfloat16 and known(base)
 
 
-def hidden_at(base: nn.Module, layout: Layout, tokens: Tensor, embedded: Tensor | None, recompute: bool) -> Tensor:
+def hidden_at(base: nn.Module, layout: Layout, tokens: Tensor, embedded: Tensor | None) -> Tensor:
     """Return the hidden states `[M, H]` (after the final norm) at `layout.predict` of the packed `tokens[N]`.
 
     Where `embedded[N, H]` is given, it is read in the tokens' place. Gradients of the weights are added to their
-    `.grad` in the backward pass, which can be made once. With `recompute`, each layer keeps its input alone.
+    `.grad` in the backward pass, which can be made once.
     """
     trunk: Any = base
     if not torch.is_grad_enabled() or not any(p.requires_grad for p in trunk.parameters()):
         x = trunk.embed_tokens.weight.index_select(0, tokens) if embedded is None else embedded
         return _Pass(trunk, layout, x.dtype).forward(x)[0]
-    return _Trunk.apply(trunk.norm.weight, embedded, trunk, layout, tokens, recompute)  # type: ignore[no-any-return]
+    return _Trunk.apply(trunk.norm.weight, embedded, trunk, layout, tokens)  # type: ignore[no-any-return]
 
 
 def prefill(base: nn.Module, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
@@ -77,11 +77,11 @@ def prefill(base: nn.Module, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, 
 class _Trunk(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, embedded: Tensor | None, trunk: Any, layout: Layout, tokens: Tensor, recompute: bool
+        ctx: Any, anchor: Tensor, embedded: Tensor | None, trunk: Any, layout: Layout, tokens: Tensor
     ) -> Tensor:
         x = trunk.embed_tokens.weight.index_select(0, tokens) if embedded is None else embedded
         run = _Pass(trunk, layout, x.dtype)
-        hidden, tape = run.forward(x, keep="inputs" if recompute else "all")
+        hidden, tape = run.forward(x, keep=True)
         ctx.run, ctx.tape, ctx.tokens = run, tape, tokens
         return hidden
 
@@ -91,7 +91,7 @@ class _Trunk(torch.autograd.Function):
         tape, ctx.tape = ctx.tape, None
         dx = ctx.run.backward(grad, tape)
         if ctx.needs_input_grad[1]:
-            return None, dx, None, None, None, None
+            return None, dx, None, None, None
         embedding = ctx.run.trunk.embed_tokens
         weight = embedding.weight
         if weight.requires_grad:
@@ -100,7 +100,7 @@ class _Trunk(torch.autograd.Function):
             if embedding.padding_idx is not None:  # whose vector is not trained as an input
                 dx.masked_fill_((ctx.tokens == embedding.padding_idx)[:, None], 0)
             weight.grad.index_add_(0, ctx.tokens, dx)
-        return None, None, None, None, None, None
+        return None, None, None, None, None
 
 
 class _Attended(NamedTuple):
@@ -170,29 +170,26 @@ class _Pass:
             groups = F.one_hot(block.prompt, count).t().to(dtype)
         return _Places(block, query.flatten(), key.flatten(), out.flatten(), own.flatten(), bias, groups)
 
-    def forward(self, x: Tensor, keep: str = "nothing") -> tuple[Tensor, Any]:
+    def forward(self, x: Tensor, keep: bool = False) -> tuple[Tensor, tuple[list[_Kept], Tensor]]:
         """Return the hidden states at `layout.predict`, and what `backward` needs."""
-        tape: list[Any] = []
+        tape: list[_Kept] = []
         for layer in self.trunk.layers:
             kept = self.layer(layer, x)
-            if keep != "nothing":
-                tape.append(x if keep == "inputs" else kept)
+            if keep:
+                tape.append(kept)
             x = self.leave(layer, kept)
         asked = x.index_select(0, self.layout.predict)
         normed = rms_norm(asked, self.trunk.norm.weight, self.eps)[0]
         return normed, (tape, asked)
 
-    def backward(self, grad: Tensor, tape: Any) -> Tensor:
+    def backward(self, grad: Tensor, tape: tuple[list[_Kept], Tensor]) -> Tensor:
         """Add the gradients of all layers; return that of the packed embeddings."""
         kept, asked = tape
         dx = torch.zeros(len(self.layout.row), grad.shape[1], dtype=grad.dtype)
         at = _norm_backward(grad.clone(), asked, self.trunk.norm.weight, self.eps)
         dx.index_add_(0, self.layout.predict, at)
         for layer in reversed(self.trunk.layers):
-            own = kept.pop()
-            if not isinstance(own, _Kept):
-                own = self.layer(layer, own)
-            dx = self._layer_backward(layer, own, dx)
+            dx = self._layer_backward(layer, kept.pop(), dx)
         return dx
 
     def layer(self, layer: Any, x: Tensor) -> _Kept:
@@ -243,23 +240,23 @@ class _Pass:
         act = F.silu(gate)
         d = dx @ mlp.down_proj.weight
         dup = d * act
-        _collect(mlp.down_proj, dx, act.mul_(up))
+        collect(mlp.down_proj, dx, act.mul_(up))
         dgate = torch.ops.aten.silu_backward(d.mul_(up), gate)
         del act, d, gate, up
         h, scale = rms_norm(middle, layer.post_attention_layernorm.weight, self.eps)
-        _collect(mlp.gate_proj, dgate, h)
-        _collect(mlp.up_proj, dup, h)
+        collect(mlp.gate_proj, dgate, h)
+        collect(mlp.up_proj, dup, h)
         dh = (dgate @ mlp.gate_proj.weight).addmm_(dup, mlp.up_proj.weight)
         del dgate, dup
         dx = dx + _norm_backward(dh, middle, layer.post_attention_layernorm.weight, self.eps, scale)
-        _collect(attention.o_proj, dx, self._packed(attended))
+        collect(attention.o_proj, dx, self._packed(attended))
         dquery, dkey, dvalue = self._attend_backward(attended, dx @ attention.o_proj.weight)
         self._turn(dquery, -self.sin)
         self._turn(dkey, -self.sin)
         h, scale = rms_norm(x, layer.input_layernorm.weight, self.eps)
         dh = dquery @ attention.q_proj.weight
         for part, d in ((attention.q_proj, dquery), (attention.k_proj, dkey), (attention.v_proj, dvalue)):
-            _collect(part, d, h)
+            collect(part, d, h)
             if part is not attention.q_proj:
                 dh.addmm_(d, part.weight)
         return dx.add_(_norm_backward(dh, x, layer.input_layernorm.weight, self.eps, scale))
@@ -330,8 +327,8 @@ def _norm_backward(grad: Tensor, x: Tensor, weight: Any, eps: float, scale: Tens
     return up.mul_(weight).addcmul_(unit, along, value=-1).mul_(scale).to(x.dtype)
 
 
-def _collect(layer: Any, grad: Tensor, x: Tensor) -> None:
-    """Add the gradients of a projection that read `x[N, I]` and got `grad[N, O]`."""
+def collect(layer: Any, grad: Tensor, x: Tensor) -> None:
+    """Add to `.grad` what a projection that read `x[N, I]` gets from `grad[N, O]` behind it."""
     weight, bias = layer.weight, layer.bias
     if weight.requires_grad:
         weight.grad = grad.t() @ x if weight.grad is None else weight.grad.addmm_(grad.t(), x)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from paribus.models.hf import save_model
-from paribus.models.tiny import TinySpec
+from paribus.models.tiny import TinySpec, build_model
 
 VOCABULARY = 512
 
@@ -30,22 +29,6 @@ def write(folder: Path, seed: int = 0) -> Path:
     """Write the model where it is not there yet: 918,656 parameters, the shape of the embedded one. Return `folder`."""
     if (folder / "config.json").is_file():
         return folder
-    spec, tokenizer = TinySpec(), byte_tokenizer()
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=spec.hidden,
-        intermediate_size=spec.mlp,
-        num_hidden_layers=spec.layers,
-        num_attention_heads=spec.heads,
-        num_key_value_heads=spec.heads,
-        max_position_embeddings=spec.context,
-        tie_word_embeddings=True,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        dtype="float32",
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        save_model(LlamaForCausalLM(config), tokenizer, folder)
+    tokenizer = byte_tokenizer()
+    save_model(build_model(TinySpec(), tokenizer, seed), tokenizer, folder)
     return folder
