@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,9 @@ from paribus.models import trunk
 from paribus.models.decoder import Decoder
 
 ONEDNN = torch.backends.mkldnn.is_available()
-PACKED_FROM = 1 << 19  # elements of a wide weight from which a layout of its own pays at some 32 rows
+# elements of a weight from which oneDNN's own layout pays at some 32 rows; with AVX-512 only of weights that widen
+PACKED_FROM = 1 << 18
+WIDE = torch.backends.cpu.get_cpu_capability() != "AVX512"
 Tensor = torch.Tensor
 
 
@@ -27,13 +29,11 @@ class _Layer(NamedTuple):
 
     norm_1: Tensor
     qkv: _Weight
-    out: Tensor
-    out_bias: Tensor | None
+    out: _Weight
     norm_2: Tensor
     gate: _Weight
     up: _Weight
-    down: Tensor
-    down_bias: Tensor | None
+    down: _Weight
 
 
 class _Weight:
@@ -41,17 +41,29 @@ class _Weight:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         """Take `weight[out, in]`; large ones are laid out as oneDNN likes them, where PyTorch has it."""
-        wide = weight.numel() >= PACKED_FROM and weight.shape[0] > weight.shape[1]
+        pays = weight.numel() >= PACKED_FROM and (WIDE or weight.shape[0] > weight.shape[1])
         served = ONEDNN and weight.device.type == "cpu" and weight.dtype == torch.float32
         self.bias = bias
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, None) if wide and served else None
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, None) if pays and served else None
         self.weight = weight.t().contiguous() if self.packed is None else None
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, then: Literal["none", "swish"] = "none") -> Tensor:
+        """Return the projection of `x[R, in]`, or the swish (SiLU) of it."""
         if self.packed is not None:
-            return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")  # type: ignore[no-any-return]
+            return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, then, [], "")  # type: ignore[no-any-return]
         assert self.weight is not None
-        return x @ self.weight if self.bias is None else torch.addmm(self.bias, x, self.weight)
+        out = x @ self.weight if self.bias is None else torch.addmm(self.bias, x, self.weight)
+        return F.silu(out) if then == "swish" else out
+
+    def onto(self, y: Tensor, x: Tensor, how: Literal["add", "mul"]) -> Tensor:
+        """Return the projection of `x[R, in]` added to, or multiplied with, `y[R, out]`."""
+        if self.packed is not None:
+            return torch.ops.mkldnn._linear_pointwise.binary(x, y, self.packed, self.bias, how)  # type: ignore[no-any-return]
+        if how == "mul":
+            return self(x).mul_(y)
+        assert self.weight is not None
+        out = torch.addmm(y, x, self.weight)
+        return out if self.bias is None else out.add_(self.bias)
 
 
 class LlamaDecoder(Decoder):
@@ -109,10 +121,10 @@ class LlamaDecoder(Decoder):
         bias = None if biases[0] is None else torch.cat(biases)
         return _Layer(
             layer.input_layernorm.weight * self.root, _Weight(torch.cat(weights), bias),
-            attention.o_proj.weight.t().contiguous(), attention.o_proj.bias,
+            _Weight(attention.o_proj.weight, attention.o_proj.bias),
             layer.post_attention_layernorm.weight * self.root,
             _Weight(mlp.gate_proj.weight, mlp.gate_proj.bias), _Weight(mlp.up_proj.weight, mlp.up_proj.bias),
-            mlp.down_proj.weight.t().contiguous(), mlp.down_proj.bias,
+            _Weight(mlp.down_proj.weight, mlp.down_proj.bias),
         )  # fmt: skip
 
     def admit(self, prompts: Sequence[Sequence[int]], rows: Tensor) -> Tensor:
@@ -202,9 +214,9 @@ class LlamaDecoder(Decoder):
             own[0][:rows, :, column] = turned[:, self.heads :]
             own[1][:rows, :, column] = heads[:, both:]
             attended = self._attend(turned[:, : self.heads], read, own, (low, high), mask)
-            x = _added(x, attended, layer.out, layer.out_bias)
+            x = layer.out.onto(x, attended, "add")
             h = self._normed(x, layer.norm_2)
-            x = _added(x, F.silu(layer.gate(h)).mul_(layer.up(h)), layer.down, layer.down_bias)
+            x = layer.down.onto(x, layer.up.onto(layer.gate(h, "swish"), h, "mul"), "add")
         self.clock += 1
         self.position = self.position + 1
         self.age = self.age + 1
@@ -278,8 +290,3 @@ def _grown(old: Tensor, rows: int) -> Tensor:
     out = old.new_zeros(rows, *old.shape[1:])
     out[: len(old)] = old
     return out
-
-
-def _added(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    out = torch.addmm(x, y, weight)
-    return out if bias is None else out.add_(bias)
