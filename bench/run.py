@@ -3,7 +3,7 @@
     python bench/run.py --only grpo-smollm2 --pairs 5 --trl-python ENV/bin/python --smollm2 MODEL --out runs/bench
 
 Each side is a process that does one step whenever it is asked: ours, the other, ours, the other. Two others never run
-at once. Every comparison leaves a JSON file in --out; --page writes docs/performance.md from all files there.
+at once. Every comparison leaves a JSON file in --out, written after every pair; --page writes docs/performance.md from all files there.
 Needs Paribus in the Python that runs this, and nothing else.
 """
 
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,6 +95,7 @@ COMPARISONS = {
         ours("grpo", 4, 4, 128, "16 responses"), (ours("grpo", 32, 4, 128, "128 responses"),),
     ),
 }  # fmt: skip
+CROWDED = ("grpo-smollm2", "dpo-smollm2")  # whose two sides fit the machine only if the one that waits gives memory back
 PHASES = {"phases-tiny": "tiny", "phases-smollm2": "smollm2"}  # `paribus bench --ppo` of each model
 
 
@@ -117,7 +118,7 @@ class Process:
         return self._read()
 
     def rest(self) -> None:
-        """Have it give freed memory back before another process takes its turn: both must fit the machine."""
+        """Have it give freed memory back before another process takes its turn."""
         assert self.process.stdin is not None
         self.process.stdin.write("rest\n")
         self.process.stdin.flush()
@@ -212,10 +213,11 @@ class Runner:
         return done.stdout
 
     def compare(self, name: str) -> None:
-        """Measure a comparison against each of its others, and write its file."""
+        """Measure a comparison against each of its others, and write its file after every pair."""
         comparison = COMPARISONS[name]
-        found, machine = [], None
-        for other in comparison.others:
+        for number, other in enumerate(comparison.others):
+            if self.given.against not in other.name:
+                continue
             with tempfile.TemporaryDirectory() as scratch:
                 sides = (comparison.ours, other)
                 commands = [self.command(side, comparison.model, scratch) for side in sides]
@@ -226,43 +228,60 @@ class Runner:
                 try:
                     for side, start in zip(sides, commands, strict=True):
                         assert start is not None
-                        log = self.out / f"{name}-{len(found)}-{side.script.removesuffix('.py')}-{len(started)}.log"
+                        log = self.out / f"{name}-{number}-{side.script.removesuffix('.py')}-{len(started)}.log"
                         started.append(Process(*start, log))
-                    pair, machine = self._pairs(name, sides, started)
+                    for pair, machine in self._pairs(name, sides, started):
+                        self._keep(name, pair, machine)
                 finally:
                     for process in started:
                         process.close()
-            found.append(pair)
-        if found:
-            facts = {"format": FORMAT, "name": name, "title": comparison.title, "model": comparison.model}
-            text = json.dumps({**facts, "machine": machine, "against": found}, indent=1) + "\n"
-            (self.out / f"{name}.json").write_text(text, encoding="utf-8")
+
+    def _keep(self, name: str, pair: dict[str, Any], machine: dict[str, Any]) -> None:
+        """Write what was measured against one other, beside what the file says of the rest of today's."""
+        file, comparison = self.out / f"{name}.json", COMPARISONS[name]
+        old = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"machine": machine, "against": []}
+        found = {p["names"][1]: p for p in old["against"] if old["machine"] == machine} | {pair["names"][1]: pair}
+        listed = [found[other.name] for other in comparison.others if other.name in found]
+        facts = {"format": FORMAT, "name": name, "title": comparison.title, "model": comparison.model}
+        text = json.dumps({**facts, "machine": machine, "against": listed}, indent=1) + "\n"
+        file.write_text(text, encoding="utf-8")
 
     def _pairs(
         self, name: str, sides: Sequence[Side], started: Sequence[Process]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Ask both in turn, after one step each that is not counted; the roofline is measured while both wait."""
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Ask both in turn, after one step each that is not counted; the roofline is measured while both wait.
+
+        What was measured so far is given after every pair, and once more at the end.
+        """
         for process in started:
             process.ask()
-            process.rest()
+            self._rest(process, name)
         steps: tuple[list[dict[str, Any]], ...] = ([], [])
         limits = [self.roofline()]
         for pair in range(self.given.pairs):
             for process, answers in zip(started, steps, strict=True):
                 answers.append(process.ask())
-                process.rest()
+                self._rest(process, name)
             limits.append(self.roofline())
             both = [f"{s.name} {a[-1]['seconds']['step']:.2f} s" for s, a in zip(sides, steps, strict=True)]
             print(f"{name}, pair {pair + 1} of {self.given.pairs}: {', '.join(both)}", flush=True)
-        self._without_rest(sides, started, steps)
-        return {
-            "names": [side.name for side in sides],
-            "versions": [process.facts["versions"] for process in started],
-            "threads": [process.facts["threads"] for process in started],
-            "pairs": self.given.pairs,
-            "flops": compare.spread([one["roofline"]["flops"] for one in limits]),
-            "steps": list(steps),
-        }, limits[0]["machine"]
+            facts = {
+                "names": [side.name for side in sides],
+                "versions": [process.facts["versions"] for process in started],
+                "threads": [process.facts["threads"] for process in started],
+                "pairs": pair + 1,
+                "flops": compare.spread([one["roofline"]["flops"] for one in limits]),
+                "steps": list(steps),
+            }
+            yield facts, limits[0]["machine"]
+        if name in CROWDED:
+            self._without_rest(sides, started, steps)
+        yield facts, limits[0]["machine"]
+
+    def _rest(self, process: Process, name: str) -> None:
+        """Let both sides fit the machine; where they do anyway none rests, since a run never does."""
+        if name in CROWDED:
+            process.rest()
 
     def _without_rest(
         self, sides: Sequence[Side], started: Sequence[Process], steps: Sequence[list[dict[str, Any]]]
@@ -279,6 +298,7 @@ def main() -> None:
     names = [*COMPARISONS, *PHASES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=names, choices=names, help="comparisons; default: all")
+    parser.add_argument("--against", default="", help="only others whose name has this in it, as in the tables")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     parser.add_argument("--page", type=Path, help="page whose tables are written from all files in --out")

@@ -116,9 +116,38 @@ def test_our_peak_memory_is_that_of_steps_without_rests(tmp_path: Path, monkeypa
     monkeypatch.setattr(runner, "roofline", lambda: {"roofline": {"flops": 1.0}, "machine": {}})
     sides = [run.Side("a", "ours", "", ()), run.Side("b", "trl", "", ())]
     asked: list[str] = []
-    pair, _ = runner._pairs("x", sides, [Told("a", asked), Told("b", asked)])  # type: ignore[list-item]
+    found = list(runner._pairs("dpo-smollm2", sides, [Told("a", asked), Told("b", asked)]))  # type: ignore[list-item]
+    pair, _ = found[-1]
+    assert [one["pairs"] for one, _ in found] == [1, 2, 2]
     assert asked == ["a", "a rests", "b", "b rests"] * 3 + ["b ends", "a", "a", "a ends"]
     assert [s["peak_rss"] for s in pair["steps"][0]] == [2, 5] and [s["peak_rss"] for s in pair["steps"][1]] == [2, 3]
+
+
+def test_none_rests_where_both_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "SETTLE", 0.0)
+    runner = run.Runner(argparse.Namespace(out=tmp_path, threads=1, smollm2=None, pairs=2))
+    monkeypatch.setattr(runner, "roofline", lambda: {"roofline": {"flops": 1.0}, "machine": {}})
+    asked: list[str] = []
+    sides = [run.Side("a", "ours", "", ()), run.Side("b", "trl", "", ())]
+    list(runner._pairs("dpo-tiny", sides, [Told("a", asked), Told("b", asked)]))  # type: ignore[list-item]
+    assert asked == ["a", "b"] * 3
+
+
+def test_what_was_measured_is_kept_pair_by_pair_and_beside_other_libraries(tmp_path: Path) -> None:
+    """Each other has its place in the file; one measured anew replaces itself; another machine's figures go."""
+    runner = run.Runner(argparse.Namespace(out=tmp_path, threads=1, smollm2=None, pairs=2))
+    others = [other.name for other in run.COMPARISONS["grpo-smollm2"].others]
+    here, elsewhere = {"processor": "here"}, {"processor": "elsewhere"}
+
+    def keep(number: int, pairs: int, machine: dict[str, str]) -> list[tuple[str, int]]:
+        runner._keep("grpo-smollm2", {"names": ["paribus", others[number]], "pairs": pairs}, machine)
+        listed = json.loads((tmp_path / "grpo-smollm2.json").read_text())["against"]
+        return [(pair["names"][1], pair["pairs"]) for pair in listed]
+
+    assert keep(1, 1, here) == [(others[1], 1)]
+    assert keep(0, 1, here) == [(others[0], 1), (others[1], 1)]
+    assert keep(0, 2, here) == [(others[0], 2), (others[1], 1)]
+    assert keep(1, 5, elsewhere) == [(others[1], 5)]
 
 
 class Told:
