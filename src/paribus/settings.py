@@ -86,6 +86,7 @@ class MachineSpec(Part):
     # small, else one, and one on a GPU
     parallel: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     micro_tokens: int = Field(default=2048, ge=1)  # of one training forward, at most; with padding, where it pads
+    recompute: bool = False  # compute layers again in backward passes; done anyway where memory is short for one row
     memory: float | None = Field(default=None, gt=0)  # GB (10^9 bytes) that a run may hold; None: what the machine has
     decode_rows: int = Field(default=512, ge=1)  # rows decoded at once
     skip_rows: bool = True  # rows without any gradient are left out of the policy's update; all totals still count them

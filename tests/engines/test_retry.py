@@ -91,6 +91,37 @@ def test_a_critic_that_has_stepped_does_not_step_again() -> None:
     assert objective.asked > 2 * calls
 
 
+@pytest.mark.parametrize("model", [llama, gpt2], ids=["by hand", "the library's"])
+@pytest.mark.parametrize("critic", [None, CriticPart()], ids=["none", "own"])
+def test_layers_are_computed_again_where_one_row_is_too_much(
+    critic: CriticPart | None, model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The update stays what it was; every pass with gradients after that keeps its layers' inputs alone."""
+    from paribus.engines import learner as module
+
+    whole = make(model().double(), critic, micro=10_000)
+    batch, signal = graded(roll(whole.model), whole)
+    signal = Signal(*(None if x is None else x.double() for x in signal))  # type: ignore[arg-type]
+    whole.update(batch, signal, TokenMeanObjective(critic), KEY)
+    learner = make(model().double(), critic, micro=1)
+    notes: list[str] = []
+    seen: list[bool] = []
+    real, learner.note = module.before, notes.append
+
+    def limited(base: Any, part: Any, mask: Any, again: bool = False) -> Any:
+        seen.append(again)
+        if not again:
+            raise CPU
+        return real(base, part, mask, again=again)
+
+    monkeypatch.setattr(module, "before", limited)
+    learner.update(batch, signal, TokenMeanObjective(critic), KEY)
+    assert seen[0] is False and all(seen[1:]) and learner.recompute
+    grads = gradients(learner), gradients(whole)
+    assert (grads[0] - grads[1]).abs().max() < 1e-6 * grads[1].abs().max()  # Llama's norm rounds to float32 inside
+    assert any("and recompute = true, which is kept" in note for note in notes)
+
+
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
 def test_down_to_single_rows_and_then_the_error_with_the_fix(half: bool) -> None:
     learner = make(llama().bfloat16() if half else llama(), micro=120)
@@ -99,7 +130,8 @@ def test_down_to_single_rows_and_then_the_error_with_the_fix(half: bool) -> None
     with pytest.raises(RunError, match=r"micro-batch of one row.*max_response.*CUDA out of memory"):
         learner.update(batch, signal, objective, KEY)
     assert objective.rows == sorted(objective.rows, reverse=True) and objective.rows[-1] == 1
-    assert len(objective.rows) <= 5, "halving 120 to 1 takes seven steps, of which some would cut alike"
+    assert len(objective.rows) <= 6, "halving 120 to 1 takes seven steps, of which some would cut alike"
+    assert learner.recompute, "the last try computes layers again"
     assert not any(moved(learner, before)) and not learner.policy_optimizer.adam.state
     optimizer = learner.policy_optimizer
     assert all(p.grad is None for p in (*optimizer.model.values(), *optimizer.master.values()))

@@ -55,10 +55,10 @@ def roll(model: Any, samples: int) -> Rollout:
     return LocalSampler(loaded(model)).sample(asked, SamplingPlan(samples=samples, max_tokens=12), Key(7, "sample"))
 
 
-def scored(model: Any, rollout: Rollout, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+def scored(model: Any, rollout: Rollout, mask: torch.Tensor, again: bool = False) -> dict[str, torch.Tensor]:
     """States, log-probs, entropies and gradients of a loss of both."""
     model.zero_grad()
-    hidden = scoring.before(model.base_model, rollout, mask)
+    hidden = scoring.before(model.base_model, rollout, mask, again=again)
     logp, entropy = scoring.token_scores(hidden, model.lm_head, rollout.tokens[mask], 0.7, "loss")
     weight = torch.linspace(-1, 1, len(logp))
     assert entropy is not None
@@ -83,8 +83,11 @@ def test_states_and_all_gradients_are_the_librarys(case: str, samples: int, monk
     mask[1], mask[0, 8:] = False, False
     assert trunk.fits(model.base_model)
     ours = scored(model, rollout, mask)
+    again = scored(model, rollout, mask, again=True)
+    assert all(bool((again[name] == value).all()) for name, value in ours.items()), "computed again, to the bit"
     monkeypatch.setattr(trunk, "fits", lambda base: False)
     close(ours, scored(model, rollout, mask), 2e-5)
+    close(ours, scored(model, rollout, mask, again=True), 2e-5)
 
 
 def test_gradients_add_up_over_backward_passes() -> None:

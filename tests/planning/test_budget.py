@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,39 @@ def test_what_does_not_fit_row_by_row_names_its_parts_and_the_fix() -> None:
     with pytest.raises(ConfigError) as found:
         fitted(founding(12.0))
     text = str(found.value)
-    for words in ("with one row at a time ppo", "of 12.00 GB (machine.memory)", "policy optimizer 3.95", "critic opt"):
+    again = "with one row at a time, its layers computed again, ppo"
+    for words in (again, "of 12.00 GB (machine.memory)", "policy optimizer 3.95", "critic opt"):
         assert words in text
     with pytest.raises(ConfigError, match=r"in (rollout|eval): .*KV cache .* GB; lower machine.decode_rows"):
         fitted(founding(30.0, decode_rows=4096))
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_where_one_row_is_too_much_layers_are_computed_again(device: str) -> None:
+    """With one micro-batch as large as then fits; the arms stay alike, and a declared switch is kept."""
+    long = dict(device=f'"{device}"', decode_rows=1)
+    exp = load_experiment(FILE, ["rollout.max_response=8000", *(f"machine.{k}={v}" for k, v in long.items())])
+
+    def at(memory: float) -> tuple[Experiment, str]:
+        return fitted(exp, Limit(round(memory * GB), "a machine"))
+
+    fits = [memory for memory in range(8, 60) if not refused(lambda m=memory: at(m))]
+    small, told = at(fits[0])
+    assert small.setting.machine.recompute and ", and layers computed again in the backward pass, for every" in told
+    again = [at(memory)[0].setting.machine for memory in fits]
+    assert [m.recompute for m in again] == sorted((m.recompute for m in again), reverse=True)
+    assert not again[-1].recompute and again[0].micro_tokens <= again[-1].micro_tokens
+    assert any(m.recompute and m.micro_tokens > 8400 for m in again) or again[0].micro_tokens < 8400
+    kept = exp.model_copy(update={"setting": exp.setting.model_copy(update={"machine": again[0]})})
+    assert fitted(kept, Limit(1000 * GB, "a large machine")) == (kept, "")
+
+
+def refused(work: Callable[[], Any]) -> bool:
+    try:
+        work()
+    except ConfigError:
+        return True
+    return False
 
 
 def test_a_shape_that_is_unknown_changes_nothing() -> None:
@@ -102,4 +132,4 @@ def test_the_plan_shows_what_would_run() -> None:
     assert done.exit_code == 0, done.output
     assert "memory: machine.micro_tokens = " in done.output and "instead of 8192" in done.output
     done = CliRunner().invoke(app, [*given, "--set", "machine.memory=1"])
-    assert "with one row at a time ppo" in done.output and "policy optimizer" in done.output
+    assert "its layers computed again, ppo" in done.output and "policy optimizer" in done.output

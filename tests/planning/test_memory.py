@@ -187,7 +187,9 @@ def test_what_the_trunk_by_hand_keeps_is_counted_to_the_byte(shared: bool) -> No
     layout = sharing(rollout, rollout.mask) if shared else plain(rollout.mask)
     run = _Pass(model, layout, torch.float32)
     with torch.no_grad():
-        _, (tape, asked) = run.forward(model.embed_tokens(rollout.tokens[layout.row, layout.column]), keep=True)
+        embedded = model.embed_tokens(rollout.tokens[layout.row, layout.column])
+        _, (tape, asked) = run.forward(embedded, keep="all")
+        _, (inputs, _) = run.forward(embedded, keep="inputs")
     found = asked.numel()
     for kept in tape:
         found += sum(x.numel() for x in (kept.x, kept.middle, kept.gate, kept.up))
@@ -196,4 +198,6 @@ def test_what_the_trunk_by_hand_keeps_is_counted_to_the_byte(shared: bool) -> No
     shape = ModelShape("llama", 32, 3, 4, 2, 8, 48, 50, True)
     piece = passes.Piece(rows, rows // 4 if shared else rows, prompt, response, shared)
     hidden = 2 * rows * response * 32  # what is asked for and its norm: one more position a row is predicted than read
-    assert passes.saved_by_hand(shape, 4, piece) - 4 * hidden == 4 * (found - asked.numel())
+    whole = passes.saved_by_hand(shape, 4, piece)
+    assert whole - 4 * hidden == 4 * (found - asked.numel())
+    assert passes.recomputed(shape, 4, piece, whole) - whole // 3 == 4 * sum(x.numel() for x in inputs)

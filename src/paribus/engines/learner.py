@@ -95,7 +95,7 @@ class TorchLearner:
         self.device = self.model.device
         self.optim, self.horizon, self.temperature = optim, rollout.max_response, rollout.temperature
         self.micro_tokens, self.total_steps, self.timer, self.note = machine.micro_tokens, total_steps, timer, note
-        self.declared_tokens, self.skip_rows = machine.micro_tokens, machine.skip_rows
+        self.declared_tokens, self.skip_rows, self.recompute = self.micro_tokens, machine.skip_rows, machine.recompute
         self.nonfinite_streak = 0
         self.packed = trunk.fits(self.model.base_model)  # rows are read without padding
         self.reference: Any = frozen(loaded).model if needs_reference and reference is None else reference
@@ -299,7 +299,7 @@ class TorchLearner:
     ) -> list[Stats]:
         """Add up the gradients of `run` over all micro-batches: smaller ones, and anew, where memory runs out."""
         micro = partial(self._micro, batch, signal, live)
-        parts = within_memory(self, lambda: [run(w) for w in micro()], lambda: len(list(micro())), owner.drop)
+        parts = within_memory(self, lambda: [run(w) for w in micro()], lambda: len(list(micro())), owner.drop, True)
         if self.micro_tokens < self.declared_tokens:
             parts.append({"micro_tokens": Mean(self.micro_tokens, 1.0)})
         return parts
@@ -314,7 +314,7 @@ class TorchLearner:
         critic, batch = self._critic(), work.batch
         # during the warm-up of a shared trunk, only the head learns
         with torch.set_grad_enabled(not critic.shared):
-            hidden = before(critic.trunk, batch.rollout, batch.mask)
+            hidden = before(critic.trunk, batch.rollout, batch.mask, again=self.recompute)
         scores = Scores(values=spread(critic(hidden), batch.mask))
         loss = objective.loss(scores, batch, work.signal, total)
         loss.value.backward()
@@ -332,7 +332,7 @@ class TorchLearner:
             top = batch.rollout.topk
             assert top is not None, "the objective looks at the likeliest tokens, which this rollout does not list"
             ids = torch.cat((ids[:, None], top.ids[mask]), dim=1)
-        hidden = before(self.model.base_model, batch.rollout, mask)
+        hidden = before(self.model.base_model, batch.rollout, mask, again=self.recompute)
         logp, entropy = token_scores(hidden, self.head, ids, self.temperature, entropy_use)
         if objective.topk:
             topk = spread(logp[:, 1:].detach(), mask)

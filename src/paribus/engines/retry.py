@@ -17,9 +17,11 @@ WORDS = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAIL
 
 
 class InMicroBatches(Protocol):
-    """Whoever works in micro-batches of `micro_tokens` padded tokens; `note` tells a person watching."""
+    """Whoever works in micro-batches of `micro_tokens` padded tokens, whose layers are computed again in the backward
+    pass under `recompute`; `note` tells a person watching."""
 
     micro_tokens: int
+    recompute: bool
     note: Callable[[str], None]
 
 
@@ -41,14 +43,16 @@ def smaller(size: int, pieces: Callable[[int], int]) -> int | None:
 
 
 def within_memory(
-    worker: InMicroBatches, work: Callable[[], T], pieces: Callable[[], int], undo: Callable[[], None] = lambda: None
-) -> T:
+    worker: InMicroBatches, work: Callable[[], T], pieces: Callable[[], int],
+    undo: Callable[[], None] = lambda: None, backward: bool = False,
+) -> T:  # fmt: skip
     """Return `work()`, begun again after `undo()` with smaller micro-batches for as long as memory runs out.
 
-    `pieces` counts the micro-batches at the worker's present size, which stays as small as it had to become. Raises
-    RunError when memory runs out with single rows (or units of rows).
+    `pieces` counts the micro-batches at the worker's present size, which stays as small as it had to become. Where
+    single rows (or units of rows) are too much, and the work has a `backward` pass, its layers are computed again.
+    Raises RunError when memory runs out all the same.
     """
-    declared = worker.micro_tokens
+    declared, recompute = worker.micro_tokens, worker.recompute
     while True:
         try:
             found = work()
@@ -62,22 +66,24 @@ def within_memory(
         gc.collect()
         if torch.cuda.is_initialized():
             torch.cuda.empty_cache()
-        _shrink(worker, pieces, reason)
-    if worker.micro_tokens < declared:
+        _shrink(worker, pieces, reason, backward)
+    if worker.micro_tokens < declared or worker.recompute != recompute:
         worker.note(
             f"out of memory with machine.micro_tokens = {declared}: the same work was done again with "
-            f"{worker.micro_tokens}, which is kept; set it in the file"
+            f"{worker.micro_tokens}{' and recompute = true' * worker.recompute}, which is kept; set it in the file"
         )
     return found
 
 
-def _shrink(worker: InMicroBatches, pieces: Callable[[], int], reason: str) -> None:
+def _shrink(worker: InMicroBatches, pieces: Callable[[], int], reason: str, backward: bool) -> None:
     def at(size: int) -> int:
         worker.micro_tokens = size
         return pieces()
 
     size = smaller(worker.micro_tokens, at)
-    if size is None:
+    if size is None and backward and not worker.recompute:
+        worker.recompute = True
+    elif size is None:
         raise RunError(
             "out of memory with a micro-batch of one row, or of one unit of rows: lower rollout.max_response or "
             f"rollout.max_prompt, or take a smaller model, bfloat16 or another device ({reason})"

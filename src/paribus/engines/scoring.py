@@ -10,7 +10,7 @@ from torch import nn
 
 from paribus.batch import Mix, Rollout
 from paribus.models import trunk
-from paribus.models.hf import hidden_states
+from paribus.models.hf import hidden_states, layers_again
 from paribus.models.mix import embed
 from paribus.models.packed import Layout, plain, shared
 from paribus.models.prefix import can_share, continue_prompts
@@ -95,15 +95,21 @@ def _shared(rows: int, groups: int) -> bool:
     return 2 * groups <= rows
 
 
-def before(base: nn.Module, rollout: Rollout, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:
+def before(
+    base: nn.Module, rollout: Rollout, mask: Bool[Tensor, "B T"], *, again: bool = False
+) -> Float[Tensor, "N H"]:
     """Return the hidden states that predict the masked tokens: token t is predicted from position t - 1.
 
-    Where several rows continue one prompt, the prompt is run once for all of them.
+    Where several rows continue one prompt, the prompt is run once for all of them. With `again` only the layers'
+    inputs are kept between the passes (which a cache of prompts does not go with: each row is then by itself).
     """
     index, groups = group_index(rollout.group)
     share = _shared(rollout.rows, groups) and can_share(base)
     if trunk.fits(base):
-        return _by_hand(base, shared(rollout, mask) if share else plain(mask), rollout.tokens, rollout.mix)
+        return _by_hand(base, shared(rollout, mask) if share else plain(mask), rollout.tokens, rollout.mix, again)
+    if again and torch.is_grad_enabled():
+        with layers_again(base):
+            return plainly_before(base, rollout.tokens, mask, rollout.mix)
     if not share:
         return plainly_before(base, rollout.tokens, mask, rollout.mix)
     device = mask.device
@@ -132,20 +138,22 @@ def plainly_before(
 ) -> Float[Tensor, "N H"]:
     """As `before`, each row by itself."""
     if trunk.fits(base):
-        return _by_hand(base, plain(mask), tokens, mix)
+        return _by_hand(base, plain(mask), tokens, mix, again=False)
     read = tokens[:, :-1]
     if mix is not None:
         mix = Mix(*(x[:, : read.shape[1]] for x in mix))
     return _pick(hidden_states(base, read, mix), mask[:, 1:])
 
 
-def _by_hand(base: nn.Module, layout: Layout, tokens: Int[Tensor, "B T"], mix: Mix | None) -> Float[Tensor, "N H"]:
+def _by_hand(
+    base: nn.Module, layout: Layout, tokens: Int[Tensor, "B T"], mix: Mix | None, again: bool
+) -> Float[Tensor, "N H"]:
     ids = tokens[layout.row, layout.column]
     embedded = None
     if mix is not None:
         embedding: Any = base.get_submodule("embed_tokens")
         embedded = embed(embedding, ids, Mix(*(x[layout.row, layout.column] for x in mix)))
-    return trunk.hidden_at(base, layout, ids, embedded)
+    return trunk.hidden_at(base, layout, ids, embedded, again=again)
 
 
 def _pick(x: Float[Tensor, "B T H"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "N H"]:

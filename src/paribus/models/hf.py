@@ -93,6 +93,18 @@ def hidden_states(base: nn.Module, tokens: torch.Tensor, mix: Mix | None = None)
     return base(**inputs(base, tokens, mix), use_cache=False).last_hidden_state
 
 
+@contextlib.contextmanager
+def layers_again(base: Any) -> Iterator[None]:
+    """Have every layer of the passes inside keep its input alone, and be computed again in their backward passes."""
+    base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    base.train()  # asked for by the library; dropout is 0
+    try:
+        yield
+    finally:
+        base.eval()
+        base.gradient_checkpointing_disable()
+
+
 def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: str) -> None:
     """Raise ModelError for a tokenizer with ids that the model's embedding lacks."""
     embedding: Any = model.get_input_embeddings()

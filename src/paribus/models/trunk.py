@@ -2,13 +2,14 @@
 
 Every projection runs over real tokens only; weight gradients are added to `.grad` by the matrix products themselves;
 and between the passes each layer keeps what only matrix products could give back: its input, queries, keys, values,
-attention and the two halves of the MLP. Norms and the activation are computed again.
+attention and the two halves of the MLP. Norms and the activation are computed again. Where whole layers are to be
+computed `again`, their inputs alone are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -42,17 +43,19 @@ def fits(base: nn.Module) -> bool:
     return weight.device.type == "cpu" and weight.dtype != torch.bfloat16 and known(base)
 
 
-def hidden_at(base: nn.Module, layout: Layout, tokens: Tensor, embedded: Tensor | None) -> Tensor:
+def hidden_at(
+    base: nn.Module, layout: Layout, tokens: Tensor, embedded: Tensor | None, *, again: bool = False
+) -> Tensor:
     """Return the hidden states `[M, H]` (after the final norm) at `layout.predict` of the packed `tokens[N]`.
 
     Where `embedded[N, H]` is given, it is read in the tokens' place. Gradients of the weights are added to their
-    `.grad` in the backward pass, which can be made once.
+    `.grad` in the backward pass, which can be made once; it computes each layer `again` where memory matters more.
     """
     trunk: Any = base
     if not torch.is_grad_enabled() or not any(p.requires_grad for p in trunk.parameters()):
         x = trunk.embed_tokens.weight.index_select(0, tokens) if embedded is None else embedded
         return _Pass(trunk, layout, x.dtype).forward(x)[0]
-    return _Trunk.apply(trunk.norm.weight, embedded, trunk, layout, tokens)  # type: ignore[no-any-return]
+    return _Trunk.apply(trunk.norm.weight, embedded, trunk, layout, tokens, again)  # type: ignore[no-any-return]
 
 
 def prefill(base: nn.Module, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
@@ -77,11 +80,11 @@ def prefill(base: nn.Module, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, 
 class _Trunk(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, embedded: Tensor | None, trunk: Any, layout: Layout, tokens: Tensor
+        ctx: Any, anchor: Tensor, embedded: Tensor | None, trunk: Any, layout: Layout, tokens: Tensor, again: bool
     ) -> Tensor:
         x = trunk.embed_tokens.weight.index_select(0, tokens) if embedded is None else embedded
         run = _Pass(trunk, layout, x.dtype)
-        hidden, tape = run.forward(x, keep=True)
+        hidden, tape = run.forward(x, keep="inputs" if again else "all")
         ctx.run, ctx.tape, ctx.tokens = run, tape, tokens
         return hidden
 
@@ -91,7 +94,7 @@ class _Trunk(torch.autograd.Function):
         tape, ctx.tape = ctx.tape, None
         dx = ctx.run.backward(grad, tape)
         if ctx.needs_input_grad[1]:
-            return None, dx, None, None, None
+            return None, dx, None, None, None, None
         embedding = ctx.run.trunk.embed_tokens
         weight = embedding.weight
         if weight.requires_grad:
@@ -100,7 +103,7 @@ class _Trunk(torch.autograd.Function):
             if embedding.padding_idx is not None:  # whose vector is not trained as an input
                 dx.masked_fill_((ctx.tokens == embedding.padding_idx)[:, None], 0)
             weight.grad.index_add_(0, ctx.tokens, dx)
-        return None, None, None, None, None
+        return None, None, None, None, None, None
 
 
 class _Attended(NamedTuple):
@@ -170,26 +173,30 @@ class _Pass:
             groups = F.one_hot(block.prompt, count).t().to(dtype)
         return _Places(block, query.flatten(), key.flatten(), out.flatten(), own.flatten(), bias, groups)
 
-    def forward(self, x: Tensor, keep: bool = False) -> tuple[Tensor, tuple[list[_Kept], Tensor]]:
+    def forward(
+        self, x: Tensor, keep: Literal["nothing", "inputs", "all"] = "nothing"
+    ) -> tuple[Tensor, tuple[list[_Kept | Tensor], Tensor]]:
         """Return the hidden states at `layout.predict`, and what `backward` needs."""
-        tape: list[_Kept] = []
+        tape: list[_Kept | Tensor] = []
         for layer in self.trunk.layers:
             kept = self.layer(layer, x)
-            if keep:
-                tape.append(kept)
+            if keep != "nothing":
+                tape.append(kept if keep == "all" else x)
             x = self.leave(layer, kept)
         asked = x.index_select(0, self.layout.predict)
         normed = rms_norm(asked, self.trunk.norm.weight, self.eps)[0]
         return normed, (tape, asked)
 
-    def backward(self, grad: Tensor, tape: tuple[list[_Kept], Tensor]) -> Tensor:
+    def backward(self, grad: Tensor, tape: tuple[list[_Kept | Tensor], Tensor]) -> Tensor:
         """Add the gradients of all layers; return that of the packed embeddings."""
         kept, asked = tape
         dx = torch.zeros(len(self.layout.row), grad.shape[1], dtype=grad.dtype)
         at = _norm_backward(grad.clone(), asked, self.trunk.norm.weight, self.eps)
         dx.index_add_(0, self.layout.predict, at)
         for layer in reversed(self.trunk.layers):
-            dx = self._layer_backward(layer, kept.pop(), dx)
+            last = kept.pop()
+            dx = self._layer_backward(layer, self.layer(layer, last) if isinstance(last, Tensor) else last, dx)
+            del last
         return dx
 
     def layer(self, layer: Any, x: Tensor) -> _Kept:

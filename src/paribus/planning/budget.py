@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from paribus.errors import ConfigError, ModelError
 from paribus.experiment import Experiment
@@ -43,8 +43,9 @@ def limit_of(machine: MachineSpec, device: str) -> Limit | None:
 def fitted(exp: Experiment, limit: Limit | None = None) -> tuple[Experiment, str]:
     """Return the experiment with micro-batches that fit the memory at hand, and what to tell of it, or nothing.
 
-    `machine.micro_tokens` is halved until the planned peak of every arm fits `limit` (None: as `limit_of` says).
-    Raises ConfigError, with the components, when an arm does not fit with one row at a time.
+    `machine.micro_tokens` is halved until the planned peak of every arm fits `limit` (None: as `limit_of` says); where
+    one row is too much, layers are computed again, with micro-batches as large as then fit. Raises ConfigError, with
+    the components, when an arm does not fit with one row at a time.
     """
     machine, device = exp.setting.machine, planned_device(exp.setting)
     limit = limit or limit_of(machine, device)
@@ -53,34 +54,49 @@ def fitted(exp: Experiment, limit: Limit | None = None) -> tuple[Experiment, str
     room = limit.bytes - (PROCESS if device == "cpu" else 0)
     try:
         # no shorter than what is known of prompts and problems: if this fits, nothing need be read to know it
-        if machine.memory is None and _fullest(exp, machine.micro_tokens, device, {}, {})[1].peak <= room:
+        if machine.memory is None and _fullest(exp, {}, device, {}, {})[1].peak <= room:
             return exp, ""
         asked = asked_of(exp.setting)
         lengths = prompt_lengths(exp, asked)
-        size = machine.micro_tokens
-        arm, held = _fullest(exp, size, device, asked, lengths)
-        declared = held
-        while held.peak > room and size > 1:
-            size //= 2
-            arm, held = _fullest(exp, size, device, asked, lengths)
+        declared = _fullest(exp, {}, device, asked, lengths)[1]
+        for change in _changes(machine):
+            arm, held = _fullest(exp, change, device, asked, lengths)
+            if held.peak <= room:
+                break
     except ModelError as error:
         return exp, "" if machine.memory is None else f"memory: not planned, machine.micro_tokens stays: {error}"
     extra = limit.bytes - room
     within = f"{(held.peak + extra) / GB:.2f} GB of {limit.bytes / GB:.2f} GB ({limit.source})"
     if held.peak > room:
         raise ConfigError(_too_much(arm, held, within))
-    if size == machine.micro_tokens:
-        return exp, f"memory: machine.micro_tokens = {size} fits: {arm} is planned to peak at {within}"
-    setting = replace(exp.setting, **{"machine.micro_tokens": size})
-    return exp.model_copy(update={"setting": setting}), (
-        f"memory: machine.micro_tokens = {size} instead of {machine.micro_tokens}, for every arm: {arm} is planned to "
-        f"peak at {within}, in {held.peak_phase}; it would be {(declared.peak + extra) / GB:.2f} GB"
+    if not change:
+        return exp, f"memory: machine.micro_tokens = {machine.micro_tokens} fits: {arm} is planned to peak at {within}"
+    size = change.get("machine.micro_tokens", machine.micro_tokens)
+    again = ", and layers computed again in the backward pass" if "machine.recompute" in change else ""
+    return _changed(exp, change), (
+        f"memory: machine.micro_tokens = {size} instead of {machine.micro_tokens}{again}, for every arm: {arm} is "
+        f"planned to peak at {within}, in {held.peak_phase}; it would be {(declared.peak + extra) / GB:.2f} GB"
     )
 
 
-def _fullest(exp: Experiment, size: int, device: str, asked: Asked, lengths: Mapping[str, int]) -> tuple[str, Memory]:
-    """Return the arm that holds most at a size of micro-batches, and its memory. Raises ModelError."""
-    sized = exp.model_copy(update={"setting": replace(exp.setting, **{"machine.micro_tokens": size})})
+def _changes(machine: MachineSpec) -> Iterator[dict[str, Any]]:
+    """Yield what may be changed for memory's sake, the cheapest first: micro-batches, then layers computed again."""
+    sizes = [machine.micro_tokens >> i for i in range(machine.micro_tokens.bit_length())]
+    for again in (False,) if machine.recompute else (False, True):
+        for size in sizes:
+            change: dict[str, Any] = {"machine.recompute": True} if again else {}
+            yield change if size == machine.micro_tokens else change | {"machine.micro_tokens": size}
+
+
+def _changed(exp: Experiment, change: Mapping[str, Any]) -> Experiment:
+    return exp.model_copy(update={"setting": replace(exp.setting, **change)})
+
+
+def _fullest(
+    exp: Experiment, change: Mapping[str, Any], device: str, asked: Asked, lengths: Mapping[str, int]
+) -> tuple[str, Memory]:
+    """Return the arm that holds most with a change of the setting, and its memory. Raises ModelError."""
+    sized = _changed(exp, change)
     held = {name: arm_memory(sized, arm, asked, lengths, device)[0] for name, arm in sized.arms.items()}
     name = max(held, key=lambda arm: held[arm].peak)
     return name, held[name]
@@ -91,8 +107,9 @@ def _too_much(arm: str, held: Memory, within: str) -> str:
     listed = ", ".join(f"{name} {size / GB:.2f}" for name, size in parts if size >= GB / 200)
     fix = "machine.decode_rows" if held.peak_phase in ("rollout", "eval") else "rollout.max_response"
     return (
-        f"memory: with one row at a time {arm} is still planned to peak at {within}, in {held.peak_phase}: "
-        f"{listed} GB; lower {fix}, take a smaller model or bfloat16, or declare another machine.memory"
+        f"memory: with one row at a time, its layers computed again, {arm} is still planned to peak at {within}, in "
+        f"{held.peak_phase}: {listed} GB; lower {fix}, take a smaller model or bfloat16, or declare another "
+        "machine.memory"
     )
 
 

@@ -294,18 +294,20 @@ def _update(task: Task, name: str, trained: int, pieces: Pieces, logits: int, he
     From the second micro-batch on, the gradients so far stand beside all of it. Below float32 they are summed in
     float32, and those of one backward pass stand beside the sum.
     """
-    shape, b, piece = task.shape, task.b, pieces.largest
+    shape, b, piece, again = task.shape, task.b, pieces.largest, task.setting.machine.recompute
     summed = trained * FLOAT if pieces.number > 1 else 0
     if task.by_hand:  # gradients are added where they belong, as they are made
         kept, momentary = passes.saved_by_hand(shape, b, piece), passes.passing_by_hand(shape, b, piece.tokens)
+        kept = passes.recomputed(shape, b, piece, kept) if again else kept
         return [
             {name: summed or head, "activations": kept, "logits": logits},
             {name: trained * FLOAT, "activations": kept + momentary},
         ]
     lower = trained * b if b < FLOAT else 0
     activations = passes.saved(shape, b, piece) + (passes.holes(shape, b, piece) if task.heap else 0)
+    activations = passes.recomputed(shape, b, piece, activations) if again else activations
     momentary = passes.passing(shape, b, piece.tokens)
-    grouped = shape.key != shape.query  # else the cache holds the very tensors that attention keeps
+    grouped = shape.key != shape.query and not again  # else the cache holds the very tensors that attention keeps
     return [
         {
             name: summed,

@@ -90,6 +90,11 @@ def saved_by_hand(shape: ModelShape, b: int, piece: Piece) -> int:
     return (layers + bias + 2 * piece.scored * shape.hidden) * b
 
 
+def recomputed(shape: ModelShape, b: int, piece: Piece, whole: int) -> int:
+    """Bytes that are kept in place of `whole` where layers are computed again: their inputs, and all of one layer."""
+    return shape.layers * piece.tokens * shape.hidden * b + whole // shape.layers
+
+
 def passing_by_hand(shape: ModelShape, b: int, tokens: int) -> int:
     """Bytes that a layer's backward pass needs for a moment: four widths of the MLP, three of the residual stream."""
     return tokens * b * (4 * shape.intermediate + 3 * shape.hidden)
