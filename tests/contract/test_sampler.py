@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -39,9 +42,21 @@ SAMPLERS: dict[str, Callable[[], Sampler]] = {
 }
 
 
-@pytest.fixture(params=SAMPLERS)
+@functools.cache
+def vllm() -> Sampler:
+    """One engine for all tests: starting another takes long. Its kernels want heads of 32 numbers or more."""
+    from paribus.engines.vllm import VllmSampler
+    from paribus.settings import VllmEngine
+
+    model = llama(hidden_size=64, num_attention_heads=2, num_key_value_heads=1)
+    folder = tempfile.mkdtemp()
+    model.save_pretrained(folder)
+    return VllmSampler(dataclasses.replace(loaded(model), path=folder), VllmEngine(eager=True), length=128)
+
+
+@pytest.fixture(params=[*SAMPLERS, pytest.param("vllm", marks=pytest.mark.vllm)])
 def sampler(request: pytest.FixtureRequest) -> Sampler:
-    return SAMPLERS[request.param]()
+    return vllm() if request.param == "vllm" else SAMPLERS[request.param]()
 
 
 def same(a: Rollout, b: Rollout) -> bool:

@@ -10,7 +10,7 @@ import torch
 from paribus.batch import Mix, Rollout, TopK, move
 from paribus.engines.gumbel import happens, keep_top_p, pick
 from paribus.engines.protocols import Finished, SamplingPlan
-from paribus.engines.rollouts import Response, assemble, row_keys
+from paribus.engines.rollouts import Response, assemble, check_context, row_keys
 from paribus.errors import ConfigError
 from paribus.models.chat import decode_responses
 from paribus.models.decoder import Decoder
@@ -94,7 +94,7 @@ class LocalSampler:
     def sample(
         self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key, finished: Finished | None = None
     ) -> Rollout:
-        self._check_context(prompts, plan)
+        check_context(self.model, prompts, plan)
         self._check_plan(plan)
         pieces = self._schedule(prompts, plan, key)
         trace = _Trace(len(prompts) * plan.samples, plan, self.model.device)
@@ -108,14 +108,6 @@ class LocalSampler:
                 self._decode(decoder, nearest, waiting, trace, plan, finished)
         responses = self._responses(trace)
         return assemble(prompts, plan.samples, responses, pad_id=self.loaded.pad_id, version=self.version)
-
-    def _check_context(self, prompts: Sequence[Prompt], plan: SamplingPlan) -> None:
-        longest, context = max(len(prompt.ids) for prompt in prompts), self.model.config.max_position_embeddings
-        if longest + plan.max_tokens > context:
-            raise ConfigError(
-                f"a prompt of {longest} tokens and max_response = {plan.max_tokens} exceed the model's context of "
-                f"{context} tokens: lower max_prompt or max_response"
-            )
 
     def _check_plan(self, plan: SamplingPlan) -> None:
         vocabulary = self._embedding.weight.shape[0]

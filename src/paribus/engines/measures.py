@@ -27,7 +27,11 @@ def start_stats(logp: Float[Tensor, "N"], batch: Batch) -> Stats:
     reference's where no pass has compared them.
     """
     sampled, count = batch.rollout.sampled_logp[batch.mask], batch.mask.sum()
-    stats: Stats = {"first_ratio_deviation": Max(torch.expm1(logp - sampled).abs().max(), count)}
+    gap = logp - sampled
+    stats: Stats = {
+        "first_ratio_deviation": Max(torch.expm1(gap).abs().max(), count),
+        "sampler_gap": Mean(gap.abs().sum(), count),
+    }
     if batch.old_logp is None and batch.ref_logp is not None:
         stats["reference_gap"] = Max((logp - batch.ref_logp[batch.mask]).abs().max(), count)
     return stats

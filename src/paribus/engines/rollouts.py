@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import pad
 
 from paribus.batch import Mix, Rollout, TopK
+from paribus.engines.protocols import SamplingPlan
+from paribus.errors import ConfigError
 from paribus.types import Key, Prompt, Stop
 
 
@@ -23,6 +25,16 @@ class Response(NamedTuple):
     topk: TopK | None = None
     mix: Mix | None = None
     entropy: list[float] | None = None
+
+
+def check_context(model: Any, prompts: Sequence[Prompt], plan: SamplingPlan) -> None:
+    """Raise ConfigError where a prompt and its response do not fit into the model's context."""
+    longest, context = max(len(prompt.ids) for prompt in prompts), model.config.max_position_embeddings
+    if longest + plan.max_tokens > context:
+        raise ConfigError(
+            f"a prompt of {longest} tokens and max_response = {plan.max_tokens} exceed the model's context of "
+            f"{context} tokens: lower max_prompt or max_response"
+        )
 
 
 def row_keys(prompts: Sequence[Prompt], samples: int, key: Key) -> list[int]:

@@ -140,6 +140,11 @@ class Experiment(Part):
             counted = self.setting.budget.samples is not None or self.setting.budget.tokens is not None
             if counted and isinstance(arm.algorithm, Offline) and not arm.algorithm.source.samples:
                 raise ValueError(f"arm '{name}' trains on a file and samples nothing: give the budget in steps")
+            if arm.algorithm.explore is not None and setting.rollout.engine.type != "local":
+                raise ValueError(
+                    f"arm '{name}': {arm.algorithm.name} mixes embeddings while it samples, which only "
+                    'rollout.engine.type = "local" can'
+                )
             if Need.STEPS in arm.algorithm.needs and setting.steps is None:
                 raise ValueError(f"arm '{name}': {arm.algorithm.name} needs rewards of steps: add a table [steps]")
         return self

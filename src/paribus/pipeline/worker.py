@@ -15,6 +15,8 @@ from paribus.algorithms import Algorithm, Need, OwnSource, PolicyGradient
 from paribus.engines.learner import TorchLearner
 from paribus.engines.local import LocalSampler
 from paribus.engines.machine import prepare_machine
+from paribus.engines.protocols import Sampler
+from paribus.engines.vllm import VllmSampler
 from paribus.errors import DataError, Interrupted
 from paribus.experiment import Experiment, Setting, base_config, identity, run_config
 from paribus.models.chat import make_prompts
@@ -29,6 +31,7 @@ from paribus.pipeline.sources import GivenData, OnPolicy, OwnData, Source
 from paribus.pipeline.stop import StopRequest
 from paribus.pipeline.train import train
 from paribus.rewards import ModelScorer, models_of
+from paribus.settings import VllmEngine
 from paribus.store import (
     DataInfo,
     ExperimentPaths,
@@ -86,7 +89,7 @@ def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) ->
             source=source,
             train=training,
             suites=suites,
-            sampler=LocalSampler(loaded, decode_rows=setting.machine.decode_rows),
+            sampler=make_sampler(loaded, setting),
             start_sampler=None if start is None else LocalSampler(start, decode_rows=setting.machine.decode_rows),
             reward_models=reward_models,
             tokenizer=loaded.tokenizer,
@@ -106,6 +109,16 @@ def make_source(algorithm: Algorithm, loaded: LoadedModel, setting: Setting) -> 
     if isinstance(algorithm.source, OwnSource):
         return OwnData(algorithm)
     return GivenData(algorithm, GivenRows.read(algorithm, loaded, setting.rollout))
+
+
+def make_sampler(loaded: LoadedModel, setting: Setting) -> Sampler:
+    """Return what samples from the model in training and evaluation."""
+    engine, suites = setting.rollout.engine, setting.eval.values()
+    if isinstance(engine, VllmEngine):
+        response = max(setting.rollout.max_response, *(suite.max_response for suite in suites))
+        context = loaded.model.config.max_position_embeddings
+        return VllmSampler(loaded, engine, length=min(context, setting.rollout.max_prompt + response))
+    return LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
 
 
 def load_reward_models(setting: Setting, device: torch.device) -> dict[str, ModelScorer]:
@@ -147,7 +160,7 @@ def run_base(exp: Experiment, root: Path, report: Report) -> None:
     setting = exp.setting
     device, idle = prepare_machine(setting.machine, setting.model), resident_bytes()
     loaded = load_model(setting.model, device=device)
-    sampler = LocalSampler(loaded, decode_rows=setting.machine.decode_rows)
+    sampler = make_sampler(loaded, setting)
     suites, models = evaluation_questions(setting, loaded), load_reward_models(setting, device)
     paths = ExperimentPaths(root)
     config = base_config(exp)
