@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==/torch==/p' $(CONSTRAINTS))
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test check lint types fmt test-real test-vllm test-browser test-gpu bench bench-trl bench-vllm docs memory calibration parity clean
+.PHONY: demo test check lint types fmt test-real test-vllm test-browser test-gpu bench bench-trl bench-vllm docs memory calibration parity test-verl clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if v >= (3, 11) else "Paribus needs Python 3.11 or newer; this is %d.%d: make PYTHON=python3.11" % v)'
@@ -151,5 +151,23 @@ parity: $(VENV)/.train .venv-parity-verl/.ready .venv-parity-trl/.ready
 	OMP_NUM_THREADS=1 .venv-parity-trl/bin/python parity/trl_side.py
 	$(BIN)/python parity/compare.py
 
+VERL_RELEASES := 0.5.0 0.7.1 0.8.0 0.9.1
+VERL := .venv-parity-verl-configs
+
+$(VERL)/.ready: | $(BIN)/python
+	@echo "downloading verl $(VERL_RELEASES) into $(VERL), to be read"
+	$(PYTHON) -m venv $(VERL)
+	$(PARITY_PIP) install hydra-core==1.3.2 omegaconf==2.3.0
+	for release in $(VERL_RELEASES); do \
+		$(PARITY_PIP) download --no-deps -d $(VERL)/wheels verl==$$release && \
+		$(PYTHON) -m zipfile -e $(VERL)/wheels/verl-$$release-*.whl $(VERL)/verl-$$release || exit 1; \
+	done
+	@touch $@
+
+## test-verl: every exported method composed with the configuration of four releases of verl (5 MB of wheels, minutes)
+test-verl: $(VENV)/.dev $(VERL)/.ready
+	$(BIN)/python parity/verl_exports.py
+	$(VERL)/bin/python parity/verl_compose.py $(VERL)
+
 clean:
-	rm -rf $(VENV) .venv-parity-verl .venv-parity-trl .venv-bench-trl112 .venv-bench-vllm .parity .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VERL) .venv-parity-verl .venv-parity-trl .venv-bench-trl112 .venv-bench-vllm .parity .pytest_cache .mypy_cache .ruff_cache .hypothesis

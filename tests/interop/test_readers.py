@@ -228,3 +228,11 @@ def test_faults_quote_hostile_text_harmlessly(write: Any) -> None:
         with pytest.raises(DataError) as fault:
             outcomes(write("a.jsonl", rows))
         assert str(fault.value).isprintable() and "\\x1b[" in str(fault.value)
+
+
+def test_verl_rows_with_the_problems_id_join_rows_of_other_tools(write: Any) -> None:
+    """The exported scorer writes the id beside each score; the prompt then need not stand for it."""
+    theirs = write("58.jsonl", [verl_row(i, x, problem_id=f"p/{i}") for i, x in enumerate([0.0, 1.0, 0.0])])
+    joined = join([outcomes(theirs), outcomes(write("mine.jsonl", plain([1.0, 0.0, 1.0])))])
+    assert list(joined.problems) == ["p/0", "p/1", "p/2"]
+    assert joined.tables["58"].tolist() == [[0, 1, 0]] and joined.tables["mine"].tolist() == [[1, 0, 1]]

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from paribus.cli import bench, methods, results, training
+from paribus.cli import bench, interop, methods, results, training
 from paribus.engines.heap import ask_huge_pages
 from paribus.errors import Interrupted, ParibusError
 
@@ -17,7 +17,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (training, results, methods, bench):
+for verbs in (training, results, interop, methods, bench):
     app.registered_commands.extend(verbs.app.registered_commands)
 
 

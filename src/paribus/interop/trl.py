@@ -23,10 +23,7 @@ COLUMNS = ("step", "prompt", "completion", "advantage")
 
 def read(name: str, path: Path, choice: Choice) -> Outcomes:
     """Return one run: the rewards of one step under the chosen reward function. Raises DataError."""
-    table = _table(path)
-    missing = [column for column in COLUMNS if column not in table.column_names]
-    if missing:
-        raise DataError(f"{path}: not a completions file of TRL: no column {', '.join(missing)}")
+    table = read_table(path)
     rewards = [column for column in table.column_names if column not in COLUMNS and _numeric(table, column)]
     column = chosen(choice.metric, rewards, what="reward column", option="--metric", where=str(path))
     steps = sorted(set(table["step"].to_pylist()))
@@ -44,16 +41,21 @@ def read(name: str, path: Path, choice: Choice) -> Outcomes:
     return Outcomes(found.name, found.runs, found.source, found.judged, [*found.notes, note])
 
 
-def _table(path: Path) -> Any:
+def read_table(path: Path) -> Any:
+    """Return a completions file as an Arrow table. Raises DataError without pyarrow, and where it is another file."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise DataError(f"{path}: reading parquet needs pyarrow: pip install 'paribus[hub]'") from None
     try:
-        return parquet.read_table(path)
+        found = parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(f"{path}: not readable as parquet: {error}") from None
+    missing = [column for column in COLUMNS if column not in found.column_names]
+    if missing:
+        raise DataError(f"{path}: not a completions file of TRL: no column {', '.join(missing)}")
+    return found
 
 
 def _numeric(table: Any, column: str) -> bool:

@@ -107,7 +107,7 @@ def totals(exp: StoredExperiment, price: float) -> Table:
     against = references(arms, exp.info.cells)
 
     def row(label: Text, measure: Measure, show: Callable[[float], str], *, ratios: bool = False) -> list[Text]:
-        means = [show(mean_over_seeds(runs[arm], measure)) for arm in arms]
+        means = [show(mean_over_seeds(runs[arm], measure)) if recorded(runs[arm]) else DASH for arm in arms]
         found = [cost_ratio(runs, arm, first, measure, plan) if ratios else None for arm, first in against]
         return [label, *means, *(ratio(x) if x else DASH if ratios else "" for x in found)]
 
@@ -130,8 +130,14 @@ def totals(exp: StoredExperiment, price: float) -> Table:
     return Table([msg("mean over seeds"), *arms, *relative], rows, name="cost")
 
 
+def recorded(runs: Mapping[int, StoredRun]) -> bool:
+    """Say whether any seconds of these runs were recorded; runs that another trainer made have none."""
+    return any(run.timing for run in runs.values())
+
+
 def median_rate(run: StoredRun) -> float:
-    return float(np.median(token_rates(run))) if run.steps else 0.0
+    rates = token_rates(run)
+    return float(np.median(rates)) if rates else 0.0
 
 
 def evaluation_seconds(run: StoredRun) -> float:
@@ -190,7 +196,7 @@ def _phases(runs: Runs) -> Table:
                 seconds = split.get(phase)
                 cells += [DASH, ""] if seconds is None else [duration(seconds), percent(seconds / totals[arm], 1)]
             rows.append([PHASE_NAMES[phase], *cells])
-    rows.append([msg("all"), *(cell for total in totals.values() for cell in (duration(total), ""))])
+    rows.append([msg("all"), *(cell for total in totals.values() for cell in (duration(total) if total else DASH, ""))])
     columns: list[Text] = [msg("phase"), *(c for arm in runs for c in (arm, msg("share")))]
     return Table(columns, rows, caption=msg("Training time by phase, a run"), name="phases")
 
