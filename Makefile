@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==/torch==/p' $(CONSTRAINTS))
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test check lint types fmt test-real test-vllm test-browser test-gpu bench bench-trl bench-vllm docs memory calibration parity test-verl clean
+.PHONY: demo test check lint types fmt test-real test-vllm test-browser test-gpu bench bench-trl bench-vllm docs memory calibration parity test-verl test-ray clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if v >= (3, 11) else "Paribus needs Python 3.11 or newer; this is %d.%d: make PYTHON=python3.11" % v)'
@@ -62,6 +62,19 @@ test-browser: $(VENV)/.browser
 	@command -v chromium >/dev/null || { echo "test-browser needs Chromium: apt-get install chromium"; exit 1; }
 	mkdir -p docs/screenshots
 	SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest -m browser -n 0 -v tests/browser
+
+RAY := .venv-ray
+
+$(RAY)/.ready: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	@echo "installing Paribus and Ray into $(@D)"
+	$(PYTHON) -m venv $(@D)
+	$(PARITY_PIP) install "$(TORCH)"
+	$(PARITY_PIP) install -c $(CONSTRAINTS) -e '.[train,dev,ray]'
+	@touch $@
+
+## test-ray: runs on a local Ray cluster of two workers, one of them killed, against the same runs in sequence (minutes)
+test-ray: $(RAY)/.ready
+	OMP_NUM_THREADS=1 $(RAY)/bin/python -m pytest -m ray -n 0 -v tests/launch
 
 ## test-gpu: the same contracts on a CUDA device
 test-gpu: $(VENV)/.dev
@@ -170,4 +183,4 @@ test-verl: $(VENV)/.dev $(VERL)/.ready
 	$(VERL)/bin/python parity/verl_compose.py $(VERL)
 
 clean:
-	rm -rf $(VENV) $(VERL) .venv-parity-verl .venv-parity-trl .venv-bench-trl112 .venv-bench-vllm .parity .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VERL) .venv-parity-verl .venv-parity-trl .venv-bench-trl112 .venv-bench-vllm .parity .pytest_cache .mypy_cache .ruff_cache .venv-ray .hypothesis

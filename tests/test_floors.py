@@ -19,12 +19,13 @@ FLOOR = {
     "interop": 4.5,
     **dict.fromkeys(["engines", "report"], 5),
     **dict.fromkeys(["pipeline", "training"], 6),
-    **dict.fromkeys(["planning", "results"], 6.5),
+    **dict.fromkeys(["planning", "results", "launch"], 6.5),
     **dict.fromkeys(["cli", "doctor", "__init__", "__main__", "bench", "calibration", "ladder"], 7),
 }
 ONLY_IN = {
     "transformers": {"models"},
     "vllm": {"engines"},
+    "ray": {"launch"},
     "matplotlib": {"report"},
     "math_verify": {"tasks"},
     "vaderSentiment": {"rewards"},

@@ -13,6 +13,7 @@ EXTRAS = {
     "train": "training and evaluation",
     "hub": "data sets from the hub, parquet",
     "gguf": "GGUF files",
+    "ray": "runs on a Ray cluster",
 }
 
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from paribus.cli import bench, interop, methods, results, training
+from paribus.cli import bench, interop, launch, methods, results, training
 from paribus.engines.heap import ask_huge_pages
 from paribus.errors import Interrupted, ParibusError
 
@@ -17,8 +17,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for verbs in (training, results, interop, methods, bench):
+for verbs in (training, results, interop, methods, bench, launch):
     app.registered_commands.extend(verbs.app.registered_commands)
+    app.registered_groups.extend(verbs.app.registered_groups)
 
 
 def main() -> None:

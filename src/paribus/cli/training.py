@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,20 +16,31 @@ app = typer.Typer()
 @app.command()
 def run(
     file: ExperimentFile,
-    arm: Annotated[list[str], typer.Option("--arm", help="Only this arm (may be repeated).")] = [],  # noqa: B006
+    arm: Annotated[
+        list[str], typer.Option("--arm", help="Only this arm (may be repeated); _base: only the base's evaluation.")
+    ] = [],  # noqa: B006
     seed: Annotated[list[int], typer.Option("--seed", help="Only this seed (may be repeated).")] = [],  # noqa: B006
     overrides: Overrides = [],  # noqa: B006
     runs: RunsFolder = Path("runs"),
     uncontrolled: Annotated[
         bool, typer.Option("--uncontrolled", help="Run although the arms differ in undeclared ways.")
     ] = False,
+    on: Annotated[
+        Literal["here", "ray"], typer.Option("--on", help="Where runs work: on this machine or a Ray cluster's.")
+    ] = "here",
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write the report; jobs that do one run each do not.")
+    ] = True,
 ) -> None:
     """Train and evaluate every arm with every seed, then write the report. Finished runs are skipped."""
     from paribus.lazy import run_processes
 
-    run_processes()  # their imports take seconds: they go on beside what follows
+    if on == "here":
+        run_processes()  # their imports take seconds: they go on beside what follows
     from paribus.experiment import controlled, load_experiment
+    from paribus.launch import RayCluster
     from paribus.pipeline.compare import run_experiment
+    from paribus.pipeline.processes import Processes
     from paribus.pipeline.tune import tuned
     from paribus.planning.budget import fitted
     from paribus.planning.plan import write_plan
@@ -39,12 +50,15 @@ def run(
     if not controlled(exp) and not uncontrolled:
         typer.echo(text(exp), err=True)
         raise typer.Exit(1)
-    exp, told = fitted(exp)
+    # the memory of this machine says nothing about a cluster's
+    exp, told = fitted(exp) if on == "here" or exp.setting.machine.memory is not None else (exp, "")
     if told:
         typer.echo(told, err=True)
     write_plan(exp, runs)
-    paths = run_experiment(tuned(exp, runs), runs, arms=arm, seeds=seed)
-    show_report(paths.root, None)
+    place = RayCluster if on == "ray" else Processes
+    paths = run_experiment(tuned(exp, runs, on=place), runs, arms=arm, seeds=seed, on=place)
+    if report:
+        show_report(paths.root, None)
 
 
 @app.command()

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import psutil
-
 from paribus.engines.heap import ask_huge_pages
-from paribus.engines.machine import fitting, runs_at_once
 from paribus.errors import ConfigError, RunError
 from paribus.experiment import Experiment, base_config, controlled, differences, identity, run_config
 from paribus.part import diff, dump, flatten, replace
-from paribus.pipeline.crew import Crew, Job
+from paribus.pipeline.crew import Crew, Executor, Job
+from paribus.pipeline.processes import Processes, run_paths
 from paribus.pipeline.progress import Watch
 from paribus.store import (
+    BASE,
     CellRow,
     DifferenceRow,
     ExperimentInfo,
     ExperimentPaths,
     FactorRow,
-    RunPaths,
     StoredRun,
     status,
     write_experiment,
@@ -31,16 +29,17 @@ from paribus.store.files import read_json
 
 def jobs(exp: Experiment, arms: Sequence[str] = (), seeds: Sequence[int] = ()) -> list[Job]:
     """Return the base and then, seed by seed, every arm; the order of arms turns with each seed, so that a drift of
-    the machine's speed falls on all alike. Raises ConfigError for an unknown arm or seed."""
+    the machine's speed falls on all alike. The arm "_base" alone means the base alone. Raises ConfigError for an
+    unknown arm or seed."""
     for name in arms:
-        if name not in exp.arms:
+        if name not in exp.arms and name != BASE:
             raise ConfigError(f"no arm '{name}' in this experiment; arms: {', '.join(exp.arms)}")
     for seed in seeds:
         if seed not in exp.seeds:
             raise ConfigError(f"no seed {seed} in this experiment; seeds: {', '.join(map(str, exp.seeds))}")
     names = [a for a in exp.arms if not arms or a in arms]
     out = [Job(None, exp.seeds[0])]
-    for i, seed in enumerate(s for s in exp.seeds if not seeds or s in seeds):
+    for i, seed in enumerate(s for s in exp.seeds if names and (not seeds or s in seeds)):
         turn = i % len(names)
         out += [Job(name, seed) for name in names[turn:] + names[:turn]]
     return out
@@ -53,12 +52,14 @@ def run_experiment(
     arms: Sequence[str] = (),
     seeds: Sequence[int] = (),
     folder: Path | None = None,
+    on: Callable[[Path], Executor] = Processes,
 ) -> ExperimentPaths:
     """Do every run that is not finished and return where they lie: `folder`, or `runs/<name>`.
 
-    The base comes first, then `machine.parallel` runs work at a time, begun in the order of `jobs`. A second call skips
-    finished runs and resumes interrupted ones. Raises Interrupted when stopped, RunError when a run failed (after the
-    others were done), ConfigError when the folder holds runs of another configuration.
+    The base comes first, then `machine.parallel` runs work at a time, begun in the order of `jobs`, where `on` lets
+    them: in processes of this machine, or on a cluster. A second call skips finished runs and resumes interrupted
+    ones. Raises Interrupted when stopped, RunError when a run failed (after the others were done), ConfigError when
+    the folder holds runs of another configuration.
     """
     if importlib.util.find_spec("torch") is None:
         raise ConfigError("running needs PyTorch and transformers: pip install 'paribus[train]'")
@@ -67,34 +68,32 @@ def run_experiment(
     todo = jobs(exp, arms, seeds)
     _refuse_another_configuration(exp, paths, todo)
     write_experiment(paths, experiment_info(exp))
-    with Watch([job.label for job in todo]) as watch, Crew(watch) as crew:
+    with on(paths.root) as executor, Watch([job.label for job in todo]) as watch, Crew(watch, executor) as crew:
         at_once = 0
         for job in todo:
-            if status(_paths(paths, job)) == "done":
+            if status(run_paths(paths.root, job)) == "done":
                 watch.skip(job.label)
                 continue
             if job.arm is None:  # alone: its end decides whether the others begin, and what memory they have
-                crew.start(_shared(exp, 1), job, paths.root)
+                crew.start(_shared(exp, 1), job)
                 crew.wait_for_room(1)
                 if crew.failed:
                     break
                 continue
-            at_once = watch.at_once = at_once or _at_once(exp, paths)
+            at_once = watch.at_once = at_once or executor.room(exp, _base_bytes(paths))
             crew.wait_for_room(at_once)
-            crew.start(_shared(exp, at_once), job, paths.root)
+            crew.start(_shared(exp, at_once), job)
         crew.wait_for_room(1)
     if crew.failed:
         raise RunError("\n".join(["some runs failed; the same command tries them again:", *crew.failed]))
     return paths
 
 
-def _at_once(exp: Experiment, paths: ExperimentPaths) -> int:
-    """Return how many runs work at a time, given what the base's evaluation took of the memory."""
-    asked = runs_at_once(exp.setting.machine, [arm.setting(exp.setting).model for arm in exp.arms.values()])
-    if exp.setting.machine.parallel != "auto" or not paths.base.run.exists():
-        return asked
-    peaks = [size for row in StoredRun(paths.base).all_timing for size in row.rss_peak.values()]
-    return fitting(asked, max(peaks, default=0), psutil.virtual_memory().available)
+def _base_bytes(paths: ExperimentPaths) -> int:
+    """Return the resident peak of the base's evaluation, 0 where there is none."""
+    if not paths.base.run.exists():
+        return 0
+    return max((size for row in StoredRun(paths.base).all_timing for size in row.rss_peak.values()), default=0)
 
 
 def _shared(exp: Experiment, at_once: int) -> Experiment:
@@ -105,7 +104,7 @@ def _shared(exp: Experiment, at_once: int) -> Experiment:
 def _refuse_another_configuration(exp: Experiment, paths: ExperimentPaths, todo: Sequence[Job]) -> None:
     """Raise ConfigError, with the keys, when a folder holds a run made under other settings than the file's now."""
     for job in todo:
-        run = _paths(paths, job)
+        run = run_paths(paths.root, job)
         if status(run) == "new":
             continue
         now = identity(base_config(exp) if job.arm is None else run_config(exp, job.arm))
@@ -124,10 +123,6 @@ def _refuse_another_configuration(exp: Experiment, paths: ExperimentPaths, todo:
                     ]
                 )
             )
-
-
-def _paths(paths: ExperimentPaths, job: Job) -> RunPaths:
-    return paths.base if job.arm is None else paths.run(job.arm, job.seed)
 
 
 def experiment_info(exp: Experiment) -> ExperimentInfo:

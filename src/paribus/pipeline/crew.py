@@ -1,21 +1,14 @@
-"""The processes of the runs at work: started, listened to, stopped together; each run is alone in its own."""
+"""The runs at work: started, listened to and stopped together, wherever an executor lets them work."""
 
 from __future__ import annotations
 
-import multiprocessing as mp
-import os
 import signal
-import threading
 import time
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from paribus.errors import ConfigError, Interrupted, ParibusError, RunError
+from paribus.errors import ConfigError, Interrupted, RunError
 from paribus.experiment import Experiment
-from paribus.lazy import run_processes
-from paribus.part import dump
 from paribus.pipeline.progress import Watch, clock_text
 
 LOOK = 0.1  # seconds between two looks for a signal while no run reports
@@ -32,28 +25,54 @@ class Job(NamedTuple):
         return "base" if self.arm is None else f"{self.arm}/seed-{self.seed}"
 
 
-@dataclass
-class _Worker:
-    """A run at work: its process, what it reports through, and how it said that it ended."""
+class Said(NamedTuple):
+    """What a run reports. Its last word is the kind "end", with `crash`: how it ended if it could not say it, or ""."""
 
     job: Job
-    process: Any
-    channel: Connection
-    ended: tuple[Any, ...] = ()
+    kind: str
+    fields: dict[str, Any]
+
+
+class Executor(Protocol):
+    """Where the runs of one experiment's folder work, each in a process of its own; leaving the context kills them."""
+
+    def __enter__(self) -> Executor: ...
+
+    def __exit__(self, *unused: object) -> None: ...
+
+    def room(self, exp: Experiment, base_bytes: int) -> int:
+        """Return how many runs work at a time; `base_bytes` is the resident peak of the base's evaluation, or 0."""
+
+    def start(self, exp: Experiment, job: Job) -> None:
+        """Begin a run."""
+
+    def reports(self, timeout: float) -> list[Said]:
+        """Return what runs have said, in order; wait at most `timeout` seconds for it."""
+
+    def signal(self, job: Job, number: int) -> None:
+        """Pass a signal on to a run, unless it has just ended; called from a signal handler."""
+
+
+@dataclass
+class _Live:
+    """A run at work: when it began, and how it said that it ended."""
+
     began: float = field(default_factory=time.perf_counter)
+    how: str = ""
+    why: dict[str, Any] = field(default_factory=dict)
 
 
 class Crew:
     """Runs at work, each in a fresh process, so that its memory is its own and a crash takes no other along.
 
     Within the context Ctrl-C and SIGTERM go to all of them: the first asks each to stop after its step, the second at
-    once. `failed` says which runs failed, and why. Whatever ends the context ends the processes.
+    once. `failed` says which runs failed, and why.
     """
 
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
+    def __init__(self, watch: Watch, executor: Executor) -> None:
+        self.watch, self.executor = watch, executor
         self.failed: list[str] = []
-        self._live: list[_Worker] = []
+        self._live: dict[Job, _Live] = {}
         self._asked: int | None = None  # the signal that asked for the stop
         self._refused = ""  # why the experiment cannot be run at all
         self._told = False
@@ -63,22 +82,16 @@ class Crew:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        for worker in self._live:
-            worker.process.kill()
         for number, handler in self._old.items():
             signal.signal(number, handler)
 
-    def start(self, exp: Experiment, job: Job, root: Path) -> None:
+    def start(self, exp: Experiment, job: Job) -> None:
         """Begin a run."""
-        context = run_processes()
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(dump(exp), job, str(root), theirs), daemon=False)
         self.watch.start(job.label)
-        process.start()
-        theirs.close()
-        self._live.append(_Worker(job, process, ours))
-        if self._asked is not None:  # just now, when the new process was not yet among those that it reached
-            os.kill(process.pid, self._asked)
+        self.executor.start(exp, job)
+        self._live[job] = _Live()
+        if self._asked is not None:  # just now, when the new run was not yet among those that it reached
+            self.executor.signal(job, self._asked)
 
     def wait_for_room(self, at_once: int) -> None:
         """Listen to the runs until fewer than `at_once` are at work.
@@ -87,25 +100,20 @@ class Crew:
         experiment cannot be run.
         """
         while self._live and (len(self._live) >= at_once or self._asked is not None):
-            ready = wait([worker.channel for worker in self._live], timeout=LOOK)
+            said = self.executor.reports(LOOK)
             if self._asked is not None and not self._told:  # not in the handler: it may interrupt a print half done
                 self.watch.note("stopping after this step (once more: at once); the same command goes on from here")
                 self._told = True
-            for worker in [w for w in self._live if w.channel in ready]:
-                self._hear(worker)
+            for one in said:
+                self._hear(*one)
         if self._refused:
             raise ConfigError(self._refused)
         if self._asked is not None:
             raise Interrupted(self._asked)
 
-    def _hear(self, worker: _Worker) -> None:
+    def _hear(self, job: Job, kind: str, fields: dict[str, Any]) -> None:
         """Show one report of a run, or note its end."""
-        try:
-            kind, fields = worker.channel.recv()
-        except (EOFError, OSError):  # its end, in the middle of a report where it was killed
-            self._end(worker)
-            return
-        watch, label = self.watch, worker.job.label
+        watch, label = self.watch, job.label
         if kind == "note":
             watch.note(fields["text"])
         elif kind == "step":
@@ -113,32 +121,31 @@ class Crew:
             share = fields["step"] / total if total else 0.0
             watch.advance(label, "step", fields["step"], total, fields["detail"], share)
         elif kind == "eval":
-            share = fields["done"] / fields["total"] if worker.job.arm is None else None
+            share = fields["done"] / fields["total"] if job.arm is None else None
             watch.advance(label, f"eval {fields['suite']}", fields["done"], fields["total"], "", share)
         elif kind == "evaluated":
             accuracy = 100 * fields["correct"] / max(1, fields["total"])
-            at = "" if worker.job.arm is None else f" after step {fields['step']}"
+            at = "" if job.arm is None else f" after step {fields['step']}"
             counts = f"{fields['correct']:g}/{fields['total']}"
             watch.note(f"{label}: {fields['suite']} accuracy {accuracy:.2f} % ({counts}){at}")
+        elif kind == "end":
+            self._end(job, fields["crash"])
         else:
-            worker.ended = (kind, *fields)
+            self._live[job].how, self._live[job].why = kind, fields
 
-    def _end(self, worker: _Worker) -> None:
-        worker.process.join()
-        worker.channel.close()
-        self._live.remove(worker)
-        how, *why = worker.ended or ("",)
-        seconds, label, code = time.perf_counter() - worker.began, worker.job.label, worker.process.exitcode
-        if how == "interrupted":
-            self._stop(why[0])
-        elif how == "error" and why[0] != RunError.code:
-            self._refused = self._refused or why[1]
+    def _end(self, job: Job, crash: str) -> None:
+        run = self._live.pop(job)
+        seconds, label = time.perf_counter() - run.began, job.label
+        if run.how == "interrupted":
+            self._stop(run.why["number"])
+        elif run.how == "error" and run.why["code"] != RunError.code:
+            self._refused = self._refused or run.why["text"]
             self._stop(signal.SIGTERM)
-        elif how == "error" or (code and self._asked is None):
-            reason = why[1] if how else _crash(code)
+        elif run.how == "error" or (crash and self._asked is None):
+            reason = run.why["text"] if run.how else crash
             self.failed.append(f"{label}: {reason}")
             self.watch.note(f"{label}: FAILED: {reason}")
-        elif not code:
+        elif not crash:
             self.watch.finish(label, seconds)
             self.watch.note(f"{label}: done in {clock_text(seconds)}")
         self.watch.drop(label)
@@ -151,53 +158,5 @@ class Crew:
     def _on_signal(self, number: int, frame: object = None) -> None:
         """Pass a signal on to every run at work."""
         self._asked = self._asked or number
-        for worker in self._live:
-            try:
-                os.kill(worker.process.pid, number)
-            except ProcessLookupError:
-                continue  # it has just ended by itself
-
-
-def _crash(code: int) -> str:
-    """Say how a process ended that could not say it itself."""
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}, see the traceback above"
-    memory = " (killed for want of memory, probably: lower machine.micro_tokens or machine.decode_rows)"
-    return f"its process {how}{memory if code == -9 else ''}; the last checkpoint is intact"
-
-
-def _work(data: dict[str, Any], job: Job, root: str, channel: Connection) -> None:
-    """The body of a run's process."""
-    from paribus.part import load
-    from paribus.pipeline.worker import run_arm, run_base
-
-    if os.name == "posix":
-        os.setpgid(0, 0)  # Ctrl-C reaches the parent alone, which passes it on once
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-
-    def report(kind: str, **fields: Any) -> None:
-        if kind == "step":
-            stats = fields.pop("stats")
-            shown = {"score": "score", "response_tokens": "tokens"}
-            fields["detail"] = "  ".join(f"{text} {stats[k].value or 0:.3g}" for k, text in shown.items() if k in stats)
-        channel.send((kind, fields))
-
-    try:
-        exp = load(Experiment, data)
-        if job.arm is None:
-            run_base(exp, Path(root), report)
-        else:
-            run_arm(exp, job.arm, job.seed, Path(root), report)
-    except Interrupted as stop:
-        channel.send(("interrupted", (stop.code - 128,)))
-    except KeyboardInterrupt:  # before the run could listen: there is nothing to save yet
-        channel.send(("interrupted", (signal.SIGINT,)))
-    except ParibusError as error:
-        channel.send(("error", (error.code, str(error))))
-
-
-def _die_with_parent() -> None:
-    """End this process when the one that started it is gone: nobody is left to show or stop it."""
-    parent = mp.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+        for job in list(self._live):
+            self.executor.signal(job, number)

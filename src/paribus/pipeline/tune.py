@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from paribus.experiment import Arm, Experiment
 from paribus.part import replace
 from paribus.pipeline.compare import run_experiment
+from paribus.pipeline.crew import Executor
+from paribus.pipeline.processes import Processes
 from paribus.store import TUNE, ExperimentPaths, TrialRow, TuningInfo, read_experiment, write_tuning
 
 
-def tuned(exp: Experiment, runs: Path | str = "runs") -> Experiment:
-    """Run what is left of the trials and return the experiment with every arm at its best setting.
+def tuned(exp: Experiment, runs: Path | str = "runs", *, on: Callable[[Path], Executor] = Processes) -> Experiment:
+    """Run what is left of the trials, where `on` lets them, and return the experiment with every arm at its best.
 
     Trials lie under `runs/<name>/_tune/`, their result in `_tune/tuning.json`. Without [tune] nothing happens.
     """
@@ -36,7 +38,7 @@ def tuned(exp: Experiment, runs: Path | str = "runs") -> Experiment:
             "tune": None,
         }
     )
-    run_experiment(trials, folder=folder)
+    run_experiment(trials, folder=folder, on=on)
     info = _choose(exp, folder, {label: (name, values) for label, (name, values, _) in trial_arms.items()})
     write_tuning(ExperimentPaths(folder), info)
     best = {row.arm: row.values for row in info.trials if row.chosen}

@@ -45,6 +45,7 @@ from paribus.store.advice import MeasuredRow as MeasuredRow
 from paribus.store.advice import SaidRow as SaidRow
 from paribus.store.advice import SignalRow as SignalRow
 from paribus.store.advice import write_advice as write_advice
+from paribus.store.layout import BASE as BASE
 from paribus.store.layout import EvalPaths as EvalPaths
 from paribus.store.layout import ExperimentPaths as ExperimentPaths
 from paribus.store.layout import RunPaths as RunPaths
@@ -84,5 +85,6 @@ from paribus.store.tuning import write_tuning as write_tuning
 from paribus.store.writer import RunWriter as RunWriter
 from paribus.store.writer import check_same as check_same
 from paribus.store.writer import status as status
+from paribus.store.writer import wait_for_lock as wait_for_lock
 from paribus.store.writer import write_experiment as write_experiment
 from paribus.store.writer import write_problems as write_problems

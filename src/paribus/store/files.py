@@ -9,6 +9,7 @@ import math
 import os
 import re
 import shutil
+import socket
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -65,7 +66,8 @@ def _write_all(fd: int, data: bytes) -> None:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write `path` so that at every moment it holds all of the old or all of the new bytes. Raises RunError."""
-    temporary = path.with_name(f"{_TEMPORARY}{path.name}")
+    # a name of its own: runs of one experiment on several machines may write its common files at the same time
+    temporary = path.with_name(f"{_TEMPORARY}{socket.gethostname()}-{os.getpid()}-{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)

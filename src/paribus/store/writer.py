@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -35,6 +37,19 @@ def status(paths: RunPaths) -> Literal["new", "interrupted", "done", "failed"]:
     if paths.failed.exists():
         return "failed"
     return "interrupted" if paths.run.exists() else "new"
+
+
+def wait_for_lock(paths: RunPaths, seconds: float) -> None:
+    """Wait at most so many seconds until no process holds the run: that of a lost machine may, for the server's lease.
+
+    Whether it is free in the end is not said: the writer finds out.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(RunError):
+            os.close(_lock(paths))
+            return
+        time.sleep(0.2)
 
 
 def check_same(paths: RunPaths, facts: RunFacts) -> RunInfo:
