@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==/torch==/p' $(CONSTRAINTS))
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test check lint types fmt test-real test-vllm test-browser test-gpu bench bench-trl bench-vllm docs memory calibration parity test-verl test-ray clean
+.PHONY: demo test check lint types fmt test-real test-vllm test-browser test-gpu bench bench-trl bench-vllm docs memory calibration parity test-verl test-ray test-trackers clean
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if v >= (3, 11) else "Paribus needs Python 3.11 or newer; this is %d.%d: make PYTHON=python3.11" % v)'
@@ -75,6 +75,18 @@ $(RAY)/.ready: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 ## test-ray: runs on a local Ray cluster of two workers, one of them killed, against the same runs in sequence (minutes)
 test-ray: $(RAY)/.ready
 	OMP_NUM_THREADS=1 $(RAY)/bin/python -m pytest -m ray -n 0 -v tests/launch
+
+TRACKERS := .venv-trackers
+
+$(TRACKERS)/.ready: pyproject.toml | $(BIN)/python
+	@echo "installing trackio, TensorBoard, W&B and MLflow into $(@D)"
+	$(PYTHON) -m venv $(@D)
+	$(PARITY_PIP) install -e '.[trackio,tensorboard,wandb,mlflow]' pytest
+	@touch $@
+
+## test-trackers: stored runs in the real trackio, TensorBoard, W&B (offline) and MLflow, without a network
+test-trackers: $(TRACKERS)/.ready
+	$(TRACKERS)/bin/python -m pytest -m trackers -v tests/trackers
 
 ## test-gpu: the same contracts on a CUDA device
 test-gpu: $(VENV)/.dev
@@ -183,4 +195,4 @@ test-verl: $(VENV)/.dev $(VERL)/.ready
 	$(VERL)/bin/python parity/verl_compose.py $(VERL)
 
 clean:
-	rm -rf $(VENV) $(VERL) .venv-parity-verl .venv-parity-trl .venv-bench-trl112 .venv-bench-vllm .parity .pytest_cache .mypy_cache .ruff_cache .venv-ray .hypothesis
+	rm -rf $(VENV) $(VERL) .venv-parity-verl .venv-parity-trl .venv-bench-trl112 .venv-bench-vllm .parity .pytest_cache .mypy_cache .ruff_cache .venv-ray .venv-trackers .hypothesis

@@ -19,7 +19,7 @@ FLOOR = {
     "interop": 4.5,
     **dict.fromkeys(["engines", "report"], 5),
     **dict.fromkeys(["pipeline", "training"], 6),
-    **dict.fromkeys(["planning", "results", "launch"], 6.5),
+    **dict.fromkeys(["planning", "results", "launch", "trackers"], 6.5),
     **dict.fromkeys(["cli", "doctor", "__init__", "__main__", "bench", "calibration", "ladder"], 7),
 }
 ONLY_IN = {
@@ -29,6 +29,10 @@ ONLY_IN = {
     "matplotlib": {"report"},
     "math_verify": {"tasks"},
     "vaderSentiment": {"rewards"},
+    "trackio": {"trackers"},
+    "tensorboard": {"trackers"},
+    "wandb": {"trackers"},
+    "mlflow": {"trackers"},
 }
 NO_TORCH = {
     "report",
@@ -38,6 +42,8 @@ NO_TORCH = {
     "rewards",
     "interop",
     "results",
+    "trackers",
+    "doctor",
     "suites",
     "experiment",
     "factors",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paribus.cli.options import NewFile, SettingOf
+from paribus.cli.options import Json, NewFile, SettingOf
 
 app = typer.Typer()
 
@@ -76,13 +76,13 @@ def ablate(
 
 
 @app.command()
-def doctor() -> None:
-    """Print what is installed, what is missing and the line that installs it."""
-    from paribus.doctor import check
+def doctor(as_json: Json = False) -> None:
+    """Print what is installed, what is missing or clashes, the line that mends it, and which use it is fit for."""
+    from paribus.doctor import check, text
 
-    lines, healthy = check()
-    typer.echo("\n".join(lines))
-    if not healthy:
+    found = check()
+    typer.echo(found.model_dump_json(indent=2) if as_json else text(found))
+    if not found.healthy:
         raise typer.Exit(1)
 
 

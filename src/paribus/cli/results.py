@@ -86,6 +86,25 @@ def watch(
 
 
 @app.command()
+def track(
+    folder: ExperimentFolder,
+    to: Annotated[Literal["trackio", "tensorboard", "wandb", "mlflow"], typer.Option("--to", help="Which tracker.")],
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the last run has ended.")] = False,
+) -> None:
+    """Send stored runs to a tracker: what it does not have yet, of runs finished or under way."""
+    from paribus.trackers.replay import track as send
+    from paribus.trackers.replay import until_over
+
+    try:
+        if follow:
+            send(folder, to, until_over(10.0))
+        else:
+            send(folder, to)
+    except KeyboardInterrupt:
+        return
+
+
+@app.command()
 def calibrate(
     source: Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="Folder of an experiment's runs, or its file.")],
     repeats: Annotated[int, typer.Option("--repeats", min=100, help="Simulated experiments for each number.")] = 2000,

@@ -31,6 +31,14 @@ def run(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report; jobs that do one run each do not.")
     ] = True,
+    track: Annotated[
+        list[str],
+        typer.Option(
+            "--track",
+            envvar="PARIBUS_TRACK",
+            help="Show the runs in trackio, tensorboard, wandb or mlflow (may be repeated).",
+        ),
+    ] = [],  # noqa: B006
 ) -> None:
     """Train and evaluate every arm with every seed, then write the report. Finished runs are skipped."""
     from paribus.lazy import run_processes
@@ -45,8 +53,10 @@ def run(
     from paribus.planning.budget import fitted
     from paribus.planning.plan import write_plan
     from paribus.planning.text import text
+    from paribus.trackers.beside import Beside
 
     exp = load_experiment(file, overrides)
+    trackers = Beside(runs / exp.name, track)
     if not controlled(exp) and not uncontrolled:
         typer.echo(text(exp), err=True)
         raise typer.Exit(1)
@@ -56,9 +66,10 @@ def run(
         typer.echo(told, err=True)
     write_plan(exp, runs)
     place = RayCluster if on == "ray" else Processes
-    paths = run_experiment(tuned(exp, runs, on=place), runs, arms=arm, seeds=seed, on=place)
-    if report:
-        show_report(paths.root, None)
+    with trackers:
+        paths = run_experiment(tuned(exp, runs, on=place), runs, arms=arm, seeds=seed, on=place)
+        if report:
+            show_report(paths.root, None)
 
 
 @app.command()

@@ -4,6 +4,7 @@
     runs/<experiment>/plan.json                           memory, power and fairness as planned before the runs
     runs/<experiment>/problems/<suite>.jsonl.gz           questions and gold answers of an evaluation
     runs/<experiment>/_base/                              the evaluation of the untrained model (a run without steps)
+    runs/<experiment>/_track/<tracker>.json               how far `paribus track` has sent the runs
     runs/<experiment>/<arm>/seed-<k>/
         run.json config.json                              identity, attempts, hardware, versions; resolved configuration
         steps.jsonl timing.jsonl                          deterministic rows; seconds and memory

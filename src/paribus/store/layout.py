@@ -9,6 +9,7 @@ from pathlib import Path
 from paribus.errors import ConfigError
 
 BASE = "_base"  # the evaluation of the untrained model; names that start with "_" are ours
+TRACK = "_track"  # what trackers were sent, and their own files where they lie with the experiment
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SEED = re.compile(r"seed-(-?\d+)")
 _ROWS = re.compile(r"(\d+)\.jsonl\.gz")
@@ -104,6 +105,9 @@ class ExperimentPaths:
 
     def problems(self, suite: str) -> Path:
         return self.root / "problems" / f"{checked_name(suite, 'evaluation suite')}.jsonl.gz"
+
+    def tracked(self, tracker: str) -> Path:
+        return self.root / TRACK / f"{tracker}.json"
 
     @property
     def base(self) -> RunPaths:

@@ -1,0 +1,1 @@
+"""Trackers (trackio, TensorBoard, W&B, MLflow), fed from stored runs; nothing of it is in a run's own process."""
