@@ -24,6 +24,7 @@ FLOOR = {
 }
 ONLY_IN = {
     "transformers": {"models"},
+    "datasets": {"tasks"},
     "vllm": {"engines"},
     "ray": {"launch"},
     "matplotlib": {"report"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -59,6 +59,14 @@ def replace(part: P, **changes: Any) -> P:
 def dump(part: BaseModel) -> dict[str, Any]:
     """Return plain JSON data (dicts, lists, numbers, strings, None) from which `load` rebuilds an equal value."""
     return part.model_dump(mode="json")
+
+
+def without_defaults(part: BaseModel, data: Mapping[str, Any], later: Collection[str]) -> dict[str, Any]:
+    """Return dumped fields less those of `later` that are at their defaults: what was stored before they came is the
+    same configuration.
+    """
+    defaults = {key: field.default for key, field in type(part).model_fields.items()}
+    return {k: v for k, v in data.items() if k not in later or getattr(part, k) != defaults[k]}
 
 
 def flatten(data: Any, prefix: str = "") -> dict[str, Any]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from paribus.part import Part
+
+
+def _commit(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{40}", text):
+        raise ValueError(f"'{text}' is no commit: give its 40 hexadecimal digits (branches and tags move)")
+    return text
+
+
+Commit = Annotated[str, AfterValidator(_commit)]  # of a data set of the hub
 
 
 class ModelSpec(Part):

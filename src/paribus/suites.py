@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from paribus.part import Part, load, override, read_toml
+from paribus.part import Part, load, override, read_toml, without_defaults
 from paribus.settings import MachineSpec, ModelSpec
 from paribus.tasks import Grader, Split, TaskSpec
 from paribus.tasks.references import usual_references
-from paribus.tasks.shots import Example, Messages, Shots, written
+from paribus.tasks.shots import Example, Messages, Shots, opening, written
 from paribus.types import Problem
 
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # numbers of samples at which pass@k and maj@k are told
@@ -63,9 +63,7 @@ class EvalSpec(Part):
     @model_serializer(mode="wrap")
     def _as_stored(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out the later keys where they are at their defaults: configurations from before them stay the same."""
-        data: dict[str, Any] = fields(self)
-        defaults = {key: field.default for key, field in EvalSpec.model_fields.items() if key in LATER}
-        return {k: v for k, v in data.items() if k not in LATER or getattr(self, k) != defaults[k]}
+        return without_defaults(self, fields(self), LATER)
 
     @property
     def metrics(self) -> list[str]:
@@ -88,8 +86,8 @@ class EvalSpec(Part):
         shots = Shots(task, task.problems(self.shots_split), self.shots) if self.shots else None
 
         def ask(problem: Problem) -> Messages:
-            *system, question = task.messages(problem)
-            return [*system, *(shots.turns(problem) if shots is not None else fixed), question]
+            system, turns = opening(task.messages(problem))
+            return [*system, *(shots.turns(problem) if shots is not None else fixed), *turns]
 
         return ask
 

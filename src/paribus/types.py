@@ -14,7 +14,9 @@ class Problem:
     """One item of a task: what is asked and what counts as right.
 
     `id` is stable across runs and machines (it pairs evaluation rows and keys the random draws).
-    `solution` is a worked solution where the data has one, `tags` say what kind of problem it is.
+    `solution` is a worked solution where the data has one, `tags` say what kind of problem it is. `messages` are the
+    ready-made chat messages (`role`, `content`) of data that has them: they are sent as they are, and `question` is
+    their text for people.
     """
 
     id: str
@@ -22,6 +24,7 @@ class Problem:
     gold: str
     solution: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
+    messages: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paribus.algorithms import CATALOG, Dpo, Ipo, Need, Offline, OwnPairs, OwnRight, PairFile, SimPo
+from paribus.algorithms.offline import PairColumns
 from paribus.algorithms.pages import held_as
 from paribus.batch import Role, Scores, Signal, Totals, merge_stats, select, trim
 from paribus.errors import ConfigError
-from paribus.part import replace
+from paribus.part import dump, load, replace
 from preferences import HORIZON, draw, loss_of, pair_of
 
 OFFLINE = {name: entry for name, entry in CATALOG.items() if isinstance(entry, Offline) and held_as(entry) == name}
@@ -159,6 +160,14 @@ def test_needs_are_those_of_loss_and_source():
     assert OFFLINE["kto"].needs == {Need.REFERENCE, Need.OLD, Need.START}
     assert OFFLINE["simpo"].needs == {Need.GROUP, Need.START} and OFFLINE["sft"].needs == {Need.START}
     assert replace(OFFLINE["orpo"], source=PairFile(path="pairs.jsonl")).needs == frozenset()
+
+
+def test_a_file_is_stored_as_it_was_before_the_hub_and_the_mapping_came() -> None:
+    assert dump(PairFile(path="pairs.jsonl")) == {"path": "pairs.jsonl", "type": "pair_file"}
+    hub = PairFile(path="team/pairs", revision="a" * 40, split="prefs", columns=PairColumns(chosen="better"))
+    assert load(PairFile, dump(hub)) == hub
+    with pytest.raises(ConfigError, match=r"revision: 'v1' is no commit"):
+        load(PairFile, {"path": "team/pairs", "revision": "v1"})
 
 
 def test_what_the_learner_asks_of_any_method():

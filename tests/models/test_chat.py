@@ -84,3 +84,22 @@ def test_only_the_final_stop_token_leaves_the_text() -> None:
     """c22: a stop token ends the turn once; markers inside the response are kept as text."""
     rows = [[*letters("ab"), EOS], [*letters("ab"), TURN, *letters("c")], [TURN], letters(" b ")]
     assert decode_responses(tokenizer(), rows, (EOS, TURN)) == ["ab", "ab<turn>c", "", " b "]
+
+
+def test_roles_turns_and_system_prompt_reach_the_template_as_they_are() -> None:
+    roles = "{% for m in messages %}{{ m['role'][0] }}{{ m['content'] }}<turn>{% endfor %}"
+    turns = [("system", "ab"), ("user", "1+1"), ("assistant", "2"), ("user", "+1")]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    expected = [i for role, content in turns for i in (*letters(role[0]), *letters(content), TURN)]
+    assert encode(tokenizer(template=roles), messages) == expected
+
+
+def test_messages_that_a_template_refuses_are_named_by_their_problem() -> None:
+    strict = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + PLAIN
+    made = tokenizer(template=strict)
+    asked = [("a/0", ASK), ("a/1", [{"role": "system", "content": "ab"}, *ASK])]
+    with pytest.raises(
+        DataError, match=r"problem a/1: the model's chat template refuses .*system, user.*no system role"
+    ):
+        make_prompts(made, asked, 50, "error")
+    assert make_prompts(made, asked[:1], 50, "error") == [make_prompt(made, "a/0", ASK, 50, "error")]

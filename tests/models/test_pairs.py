@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fakehub
+from paribus.algorithms import DemonstrationFile, LabelFile, PairFile
+from paribus.algorithms.offline import DemonstrationColumns, PairColumns
 from paribus.errors import DataError
-from paribus.models.pairs import (
-    Encoded,
-    Example,
-    Limits,
-    encode,
-    fit,
-    read_demonstrations,
-    read_labels,
-    read_pairs,
-)
+from paribus.models.pairs import Encoded, Example, Limits, encode, fit, read
+from paribus.tasks import Jsonl
 from toymodels import BOS, EOS, TURN, tokenizer
 
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}<turn>{% endfor %}{% if add_generation_prompt %}>{% endif %}"
 WIDE = Limits(prompt=50, response=50, length=100)
+
+
+def read_pairs(path: str, **more: Any) -> list[Example]:
+    return read(PairFile(path=path, **more)).examples
+
+
+def read_labels(path: str, **more: Any) -> list[Example]:
+    return read(LabelFile(path=path, **more)).examples
+
+
+def read_demonstrations(path: str, **more: Any) -> list[Example]:
+    return read(DemonstrationFile(path=path, **more)).examples
 
 
 def user(text: str) -> dict[str, str]:
@@ -136,6 +144,90 @@ def test_a_row_that_cannot_be_used_is_named(write: Any, read: Any, row: dict[str
     assert str(error.value).startswith(f"{path}, row 1") and message in str(error.value)
 
 
+def test_csv_gives_labels_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text('prompt,completion,label\na,"b, c",true\na,d,FALSE\na,,1\na,e,0\n', encoding="utf-8")
+    assert [sides(x) for x in read_labels(str(path))] == [
+        ("a", "b, c", None),
+        ("a", None, "d"),
+        ("a", "", None),
+        ("a", None, "e"),
+    ]
+
+
+def test_declared_columns_win(write: Any) -> None:
+    path = write({"prompt": "no", "chosen": "x", "rejected": "y", "q": {"text": "a"}, "better": "b", "worse": "c"})
+    columns = {"prompt": "q.text", "chosen": "better", "rejected": "worse"}
+    given = read(PairFile(path=path, columns=PairColumns(**columns)))
+    assert [sides(x) for x in given.examples] == [("a", "b", "c")] and given.origin.columns == columns
+    both = write({"prompt": "a", "completion": "b", "messages": [user("c"), says("d")]})
+    for key, expected in (("messages", ([user("c")], "d", None)), ("completion", ("a", "b", None))):
+        (shown,) = read_demonstrations(both, columns=DemonstrationColumns(**{key: key}))
+        assert sides(shown) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "row", "message"),
+    [
+        (
+            PairFile,
+            {"question": "Is it?", "chosen": "It is so.", "rejected": "It is not so."},
+            "no column 'prompt', and 'question' could be it: say so with `source.columns.prompt = \"question\"`",
+        ),
+        (
+            DemonstrationFile,
+            {"prompt": "a", "completion": "b", "messages": [user("c"), says("d")]},
+            "'messages' and 'completion' could each hold the demonstration: say which with `source.columns.messages",
+        ),
+        (PairFile, {"prompt": [user("a"), says("b")], "chosen": "c", "rejected": "d"}, "ends with a message of 'assis"),
+        (DemonstrationFile, {"messages": [user("a"), says("b"), says("c")]}, "ends with a message of 'assistant'"),
+        (LabelFile, {"prompt": str([user("a")]), "completion": "b", "label": True}, "text that spells out a list of"),
+        (PairFile, {"chosen": "a b", "rejected": [user("a"), says("c")]}, "without a column 'prompt'"),
+    ],
+)
+def test_what_could_be_two_things_is_refused(write: Any, source: Any, row: dict[str, Any], message: str) -> None:
+    path = write(row)
+    with pytest.raises(DataError) as error:
+        read(source(path=path))
+    assert str(error.value).startswith(f"{path}, row 0") and message in str(error.value)
+
+
+def test_rows_of_another_kind_are_named(write: Any) -> None:
+    row = {"data_source": "s", "prompt": [user("a")], "reward_model": {"ground_truth": "1"}}
+    with pytest.raises(
+        DataError, match=r"no column 'chosen'.*source\.columns\.chosen.*verl's RLHF rows, which are for"
+    ):
+        read_pairs(write(row))
+    with pytest.raises(
+        DataError, match=r"no column 'completion'.*preference pairs, which are for source.type = \"pair"
+    ):
+        read_labels(write({"prompt": "a", "chosen": "b", "rejected": "c"}))
+    with pytest.raises(DataError, match=r"row 0: column 'q' is empty; fill it or remove the row"):
+        read_pairs(write({"q": None, "chosen": "a b", "rejected": "a c"}), columns=PairColumns(prompt="q"))
+    with pytest.raises(DataError, match=r"row 1: no column 'q'"):
+        read_pairs(
+            write({"q": "a", "chosen": "b", "rejected": "c"}, {"prompt": "a", "chosen": "b", "rejected": "c"}),
+            columns=PairColumns(prompt="q"),
+        )
+
+
+def test_a_folder_and_the_hub_give_what_the_file_gives(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"prompt": [user("a")], "chosen": [says("b")], "rejected": [says("c")]}
+    one = read(PairFile(path=write(row)))
+    (tmp_path / "data.jsonl").rename(tmp_path / "train.jsonl")
+    folder = read(PairFile(path=str(tmp_path)))
+    asked = fakehub.install(monkeypatch, {"team/pairs": {"train_prefs": [row]}})
+    source = PairFile(path="team/pairs", config="all", revision=fakehub.COMMIT, split="train_prefs")
+    remote = read(source)
+    assert one.hash == folder.hash == remote.hash
+    assert [sides(x) for x in one.examples] == [sides(x) for x in remote.examples] == [([user("a")], "b", "c")]
+    assert asked == [("team/pairs", "all", fakehub.COMMIT)]
+    assert remote.origin.hub == ("team/pairs", "all", "train_prefs", fakehub.COMMIT)
+    assert read(PairFile(path=write(row | {"chosen": [says("d")]}))).hash != one.hash
+
+
 def test_broken_files_are_named_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n{"prompt": \n', encoding="utf-8")
@@ -183,3 +275,21 @@ def test_a_prompt_needs_a_token_to_start_from() -> None:
     adding = tokenizer()
     adding.backend_tokenizer.post_processor = TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", BOS)])
     assert encode(adding, [row], WIDE).rows == [Encoded((BOS,), (*letters("a"), EOS))]
+
+
+def test_every_example_of_the_documentation_is_read(tmp_path: Path) -> None:
+    for name in ("data.md", "preference-data.md"):
+        text = (Path(__file__).resolve().parents[2] / "docs" / name).read_text(encoding="utf-8")
+        blocks = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+        pieces = [piece for block in blocks for piece in block.strip().split("\n\n")]
+        assert len(pieces) == {"data.md": 6, "preference-data.md": 3}[name]
+        for number, piece in enumerate(pieces):
+            path = tmp_path / f"{name}-{number}.jsonl"
+            path.write_text(piece, encoding="utf-8")
+            first = json.loads(piece.splitlines()[0])
+            sources = {"chosen": PairFile, "label": LabelFile, "completion": DemonstrationFile}
+            source = next((source for column, source in sources.items() if column in first), None)
+            if source is None:
+                assert len(Jsonl(path=str(path)).problems("train")) == 3
+            else:
+                assert len(read(source(path=str(path))).examples) == len(piece.splitlines())

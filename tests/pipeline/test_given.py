@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import fakehub
 import toymodels
 from paribus.algorithms import LabelFile, Offline, PairFile, find
 from paribus.batch import Role
 from paribus.errors import ConfigError, DataError
+from paribus.models.pairs import read
 from paribus.part import replace
 from paribus.pipeline.given import GivenRows
+from paribus.pipeline.worker import run_arm, run_base
 from paribus.settings import RolloutSpec
+from paribus.store import ExperimentPaths, HubInfo, RolloutRow
+from paribus.store.files import read_rows
+from paribus.store.reader import read_run_info
 from pipeline_experiment import facts
 from tinyruns import experiment, run, steps, write_materials
 
@@ -64,6 +71,52 @@ def test_a_file_trains_a_run(name: str, materials: Path, tmp_path: Path) -> None
     start, end = (load_file(folder / "model.safetensors") for folder in (materials / "model", paths.final))
     assert any(not torch.equal(start[key], end[key]) for key in start)
     assert facts(run(exp, "arm", tmp_path / "b").root) == facts(paths.root)
+
+
+def test_the_manifest_says_which_rows_a_run_was_trained_on(materials: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("prompt,chosen,rejected\n" + "".join(f"say {w}.,{w},{w}{w}\n" for w in "abcd"))
+    said: list[str] = []
+    arms = {"arm": {"base": "dpo", "source": {"type": "pair_file", "path": str(path)}}}
+    run_arm(experiment(materials, arms), "arm", 0, tmp_path / "a", lambda kind, **f: said.append(f.get("text", "")))
+    data = read_run_info(ExperimentPaths(tmp_path / "a").run("arm", 0)).data
+    given = data["given"]
+    assert (given.name, given.split, given.n, given.source, given.hub) == ("pair_file", "train", 4, str(path), None)
+    assert given.hash == read(PairFile(path=str(path))).hash
+    assert given.columns == {"prompt": "prompt", "chosen": "chosen", "rejected": "rejected"}
+    assert data["train"].source == str(materials / "train.jsonl") and data["test"].columns["answer"] == "answer"
+    assert [text for text in said if "pairs.csv" in text] == [
+        f"arm/seed-0: {path}: preference pairs; prompt from 'prompt', chosen from 'chosen', rejected from 'rejected'"
+    ]
+
+
+def test_a_run_on_verl_rows_stores_what_it_asked_and_from_where(
+    materials: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {
+            "data_source": "sums",
+            "prompt": [{"role": "system", "content": "hm."}, {"role": "user", "content": f"add {i}."}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": str(i)},
+            "extra_info": {"index": i},
+        }
+        for i in range(3)
+    ]
+    fakehub.install(monkeypatch, {"team/sums": {"train": rows, "test": rows[:2]}})
+    task = {"type": "jsonl", "path": "team/sums", "revision": fakehub.COMMIT}
+    exp, said = experiment(materials, {"arm": {"base": "grpo"}}, task=task), list[str]()
+    run_base(exp, tmp_path / "a", lambda kind, **fields: said.append(fields.get("text", "")))
+    assert [text for text in said if text] == [
+        f"team/sums (train), commit {fakehub.COMMIT}: verl's RLHF rows; question from 'prompt', answer from "
+        "'reward_model.ground_truth'"
+    ]
+    paths = run(exp, "arm", tmp_path / "a")
+    stored = read_run_info(paths).data["train"]
+    assert stored.hub == HubInfo(id="team/sums", config="default", split="train", revision=fakehub.COMMIT)
+    assert stored.columns == {"question": "prompt", "answer": "reward_model.ground_truth"}
+    prompts = {row.prompt for row in read_rows(paths.rollouts(1), RolloutRow)}
+    assert all(re.fullmatch(r"hm\.(<pad>){2}add \d\.", prompt) for prompt in prompts) and prompts
 
 
 def test_an_epoch_takes_every_row_once_and_a_pair_is_a_unit(tmp_path: Path) -> None:

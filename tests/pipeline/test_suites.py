@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,14 @@ def test_a_stopped_evaluation_keeps_finished_suites_and_goes_on(
     assert stored.problems("b").keys() == {r.problem_id for r in stored.rows("b")}
     assert stored.info.suites["b"].data.graders[0].policy == "answer/strict"
 
+    assert stored.info.suites["b"].data.source == str(tmp_path / "test.jsonl")
+    moved = tmp_path / "elsewhere" / tmp_path.name
+    moved.mkdir(parents=True)
+    for split in ("train", "test"):
+        shutil.copy(tmp_path / f"{split}.jsonl", moved)
+    evaluate_model(replace(asked, **{"task.path": str(moved)}), [], out, said.append)
+    assert len(done) == 3, "the same problems, wherever they lie"
+
     for changes, message in (
         ({"eval.a.limit": 1}, "suite 'a' was evaluated there with other settings"),
         ({"seed": 1}, "holds results of another seed"),
@@ -312,3 +321,9 @@ def test_a_run_from_before_the_later_keys_is_still_the_same_run(tmp_path: Path) 
     check_same(again, facts())
     with pytest.raises(ConfigError, match="another data"):
         check_same(again, facts(prompts="asked in other words"))
+    taught = facts().model_copy(update={"data": {**facts().data, "given": then}})
+    check_same(again, taught)  # runs on files did not tell what they were given
+    third = ExperimentPaths(tmp_path / "more").run("arm", 2)
+    RunWriter.create(third, taught, {}).close()
+    with pytest.raises(ConfigError, match="another data"):
+        check_same(third, facts())

@@ -164,3 +164,21 @@ def test_arms_are_held_against_those_at_the_same_levels(write: Any) -> None:
     for name, by_seed in read_experiment(folder).runs.items():
         rollouts(by_seed[0], 1, "a" if name.endswith("4") else "b")
     assert found(folder)[ORDER] == (True, "the order is a function of the seed; confirmed on 2 stored steps")
+
+
+def test_given_answers_belong_to_an_arm_and_are_the_same_in_all_its_runs(write: Any) -> None:
+    """Two methods train on files of their own: believed to be different data for the same use."""
+    folder = write(THREE)
+    exp = read_experiment(folder)
+
+    def give(arm: str, seed: int, digest: str) -> None:
+        run = exp.runs[arm][seed]
+        data = json.loads(run.paths.run.read_bytes())["data"]
+        _edit(run, data=data | {"given": {"name": "pair_file", "split": "train", "n": 4, "hash": digest}})
+
+    for arm, digest in (("ppo", "p"), ("grpo", "g")):
+        for seed in range(3):
+            give(arm, seed, digest)
+    assert uncontrolled(read_experiment(folder)) == []
+    give("ppo", 1, "other")
+    assert said(uncontrolled(read_experiment(folder))) == ["runs used different data for given"]

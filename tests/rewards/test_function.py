@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +42,26 @@ BOTH = '''
 TEXTS = ["33", "it is 33", "no", "nothing", ""]
 POINTS = [1.5, 1, 0.5, 0, 0.5]
 User = Callable[[str], str]
+
+
+def test_ready_made_messages_and_verls_data_source_reach_the_function(user_file: User) -> None:
+    path = user_file("""
+    def trl(prompts, completions, **kwargs):
+        return [10 * len(p) + len(p[0]["content"]) for p in prompts]
+
+    def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+        return len(data_source) + len(extra_info.get("ability", ""))
+    """)
+    messages = ({"role": "system", "content": "abc"}, {"role": "user", "content": "d"})
+    tags = {"data_source": "sums", "ability": "math"}
+    made = dataclasses.replace(respond("x").problem, messages=messages, tags=tags)
+    rows = [dataclasses.replace(respond("x"), problem=made)]
+    for function, expected in [
+        (Function(path=path, name="trl", conversational=True), 23),
+        (Function(path=path, name="compute_score"), 8),
+        (Function(path=path, name="compute_score", data_source="declared"), 12),
+    ]:
+        assert judge(function, rows, {}).total == [expected]
 
 
 def test_both_signatures_give_the_same_numbers(user_file: User) -> None:

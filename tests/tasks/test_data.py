@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from paribus.errors import ConfigError, DataError
 from paribus.part import dump, load
 from paribus.tasks import BOXED_PROMPT, MARKER_PROMPT, Answer, Gsm8k, Jsonl, Math, Svamp, content_hash
-from paribus.tasks.data import Columns, Files, read_rows, strip_annotations
+from paribus.tasks.data import Columns, Files, strip_annotations
+from paribus.tasks.rows import read_rows
 from paribus.types import Problem
 
 
@@ -191,7 +192,7 @@ def test_bad_places_are_named(tmp_path: Path) -> None:
             "train",
             "no column 'anser'; did you mean 'answer'?",
         ),
-        (Jsonl(files=Files(train="rows.csv")), "train", "rows.csv: unknown kind of file '.csv'"),
+        (Jsonl(files=Files(train="rows.tsv")), "train", "rows.tsv: unknown kind of file '.tsv'"),
         (Jsonl(files=Files(train="rows.jsonl")), "train", "rows.jsonl: no such file"),
     ]:
         with pytest.raises(DataError) as error:
@@ -208,24 +209,6 @@ def test_the_hub_is_optional() -> None:
     except ImportError:
         with pytest.raises(DataError, match=r"pip install 'paribus\[hub\]'; or set `path`"):
             Gsm8k().problems("test")
-
-
-def test_hub_rows_are_read_like_local_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-    import types
-
-    asked = []
-    fake = types.ModuleType("datasets")
-
-    def load_dataset(name: str, config: str, *, split: str) -> list[dict[str, Any]]:
-        asked.append((name, config, split))
-        return items(4)
-
-    fake.load_dataset = load_dataset  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "datasets", fake)
-    assert [p.id for p in Gsm8k().problems("test")] == [f"gsm8k/test/{i}" for i in range(4)]
-    assert len(Gsm8k(validation=1).problems("validation")) == 1
-    assert asked == [("openai/gsm8k", "main", "test"), ("openai/gsm8k", "main", "train")]
 
 
 def test_prompts_are_filled_once_and_checked() -> None:

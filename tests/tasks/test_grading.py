@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from paribus.part import dump, load
 from paribus.tasks import mathcheck
-from paribus.tasks.data import read_rows, strip_annotations
+from paribus.tasks.data import strip_annotations
 from paribus.tasks.grading import Answer, Item, Math, last_box, last_tag
 from paribus.tasks.numbers import canonical, last_number
+from paribus.tasks.rows import read_rows
 
 STRICT, BOXED, FLEXIBLE, OFFICIAL = (Answer(policy=p) for p in ("strict", "boxed", "flexible", "official-gsm8k"))
 MATH = Math()

@@ -23,6 +23,7 @@ from paribus.algorithms.kl import Kl
 from paribus.algorithms.metrics import signal_stats
 from paribus.algorithms.offline import (
     DemonstrationFile,
+    FileSource,
     LabelFile,
     Offline,
     OwnLabels,
@@ -63,6 +64,7 @@ __all__ = [
     "Dpo",
     "DropUniform",
     "EmaBaseline",
+    "FileSource",
     "FixedBaseline",
     "FixedBudget",
     "Gae",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from paribus import tensors
 from paribus.algorithms.keep import All
@@ -15,7 +15,8 @@ from paribus.algorithms.unpaired import Kto, Sft
 from paribus.batch import Batch, Loss, Scores, Signal, Stats, Totals
 from paribus.errors import ConfigError
 from paribus.lazy import torch
-from paribus.part import Part
+from paribus.part import Part, without_defaults
+from paribus.settings import Commit
 
 Sampled = Literal["start", "policy"]  # by the policy that starts the run, or as it is now
 
@@ -59,41 +60,79 @@ class OwnRight(Slot):
     formula: ClassVar[str] = "demonstrations: responses with score >= threshold"
 
 
-class PairFile(Slot):
+class PairColumns(Part):
+    """Which column is what; None: the one of that name."""
+
+    prompt: str | None = None
+    chosen: str | None = None
+    rejected: str | None = None
+
+
+class LabelColumns(Part):
+    """Which column is what; None: the one of that name."""
+
+    prompt: str | None = None
+    completion: str | None = None
+    label: str | None = None
+
+
+class DemonstrationColumns(Part):
+    """Which column is what; None: the one of that name."""
+
+    prompt: str | None = None
+    completion: str | None = None
+    messages: str | None = None
+
+
+class GivenFile(Slot):
+    """Rows of a file, of a folder's training split, or of `owner/name` of the hub: docs/data.md."""
+
+    path: str
+    config: str | None = None  # of a hub id, as are the next two
+    revision: Commit | None = None
+    split: str | None = None  # None: train
+
+    samples: ClassVar[bool] = False
+
+    @model_serializer(mode="wrap")
+    def _as_stored(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the keys that came after `path` where they are not used: stored configurations stay the same."""
+        return without_defaults(self, fields(self), ("config", "revision", "split", "columns"))
+
+
+class PairFile(GivenFile):
     """Pairs of a file; see docs/preference-data.md for what it may look like."""
 
     type: Literal["pair_file"] = "pair_file"
-    path: str
+    columns: PairColumns = PairColumns()
 
     gives: ClassVar[Given] = "pairs"
-    samples: ClassVar[bool] = False
     formula: ClassVar[str] = "(good, bad): the chosen and the rejected answer of a row"
 
 
-class LabelFile(Slot):
+class LabelFile(GivenFile):
     """Answers of a file, each labelled as good or bad; see docs/preference-data.md."""
 
     type: Literal["label_file"] = "label_file"
-    path: str
+    columns: LabelColumns = LabelColumns()
 
     gives: ClassVar[Given] = "labels"
-    samples: ClassVar[bool] = False
     formula: ClassVar[str] = "good where the row's label is true, else bad; mismatched: another row's answer"
 
 
-class DemonstrationFile(Slot):
+class DemonstrationFile(GivenFile):
     """Answers of a file to learn by heart; see docs/preference-data.md."""
 
     type: Literal["demonstration_file"] = "demonstration_file"
-    path: str
+    columns: DemonstrationColumns = DemonstrationColumns()
 
     gives: ClassVar[Given] = "demonstrations"
-    samples: ClassVar[bool] = False
     formula: ClassVar[str] = "demonstrations: the answer of each row"
 
 
 OwnSource = OwnPairs | OwnLabels | OwnRight
-Source = Annotated[OwnSource | PairFile | LabelFile | DemonstrationFile, Field(discriminator="type")]
+FileSource = PairFile | LabelFile | DemonstrationFile
+Source = Annotated[OwnSource | FileSource, Field(discriminator="type")]
 OfflineLoss = Annotated[Dpo | Ipo | Hinge | Orpo | SimPo | Kto | Sft, Field(discriminator="type")]
 
 

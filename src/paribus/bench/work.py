@@ -31,7 +31,7 @@ from paribus.planning.shapes import ModelShape, find_shape
 from paribus.rewards import ModelScorer
 from paribus.settings import Budget, MachineSpec, ModelSpec, OptimSpec, RolloutSpec
 from paribus.suites import EvalSpec
-from paribus.tasks import Answer, Jsonl
+from paribus.tasks import Answer, Columns, Jsonl
 from paribus.types import Key, Problem, Prompt
 
 Kind = Literal["grpo", "ppo", "ppo_without_kl", "dpo", "rollout"]
@@ -85,7 +85,7 @@ class Workbench:
         self.kind, self.size, self.algorithm = kind, size, ALGORITHMS[kind]
         self.setting = Setting(
             model=spec,
-            task=Jsonl(path=str(inputs.rows), grader=Answer(policy="flexible")),
+            task=Jsonl(path=str(inputs.rows), columns=Columns(question="question"), grader=Answer(policy="flexible")),
             rollout=RolloutSpec(
                 prompts_per_step=size.prompts, samples_per_prompt=size.samples, max_response=size.max_new
             ),

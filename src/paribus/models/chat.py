@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from paribus.errors import DataError
@@ -13,15 +14,23 @@ from paribus.types import Prompt
 Messages = Sequence[Mapping[str, str]]
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, messages: Messages) -> list[int]:
+def encode(tokenizer: PreTrainedTokenizerBase, messages: Messages, where: str = "prompt") -> list[int]:
     """Return the ids of a prompt, ending where the model's answer begins.
 
     With a chat template, the template alone decides about special tokens. Without one, the contents are joined by
-    blank lines, and a BOS stands in front exactly when the tokenizer puts one there by itself.
+    blank lines, and a BOS stands in front exactly when the tokenizer puts one there by itself. Raises DataError, with
+    `where` in front, for messages that the template refuses.
     """
     if tokenizer.chat_template is not None:
         conversation = [dict(message) for message in messages]
-        return list(tokenizer.apply_chat_template(conversation, add_generation_prompt=True, return_dict=False))
+        try:
+            return list(tokenizer.apply_chat_template(conversation, add_generation_prompt=True, return_dict=False))
+        except TemplateError as error:  # no system message, no two turns of one role in a row ...
+            roles = ", ".join(message["role"] for message in conversation)
+            raise DataError(
+                f"{where}: the model's chat template refuses these messages ({roles}): {error}; change the data's "
+                "messages or the task's `system`, or take another model"
+            ) from None
     return encode_text(tokenizer, "\n\n".join(message["content"] for message in messages))
 
 
@@ -45,7 +54,8 @@ def make_prompt(
 
     "cut" keeps the last `max_prompt` tokens. Raises DataError for an empty prompt, and for a long one under "error".
     """
-    return _fitted(tokenizer, problem_id, encode(tokenizer, messages), max_prompt, overlong)
+    ids = encode(tokenizer, messages, f"problem {problem_id}")
+    return _fitted(tokenizer, problem_id, ids, max_prompt, overlong)
 
 
 def make_prompts(
@@ -58,7 +68,10 @@ def make_prompts(
     if tokenizer.chat_template is None or not asked:
         return [make_prompt(tokenizer, name, messages, max_prompt, overlong) for name, messages in asked]
     conversations = [[dict(message) for message in messages] for _, messages in asked]
-    texts = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, tokenize=False)
+    try:
+        texts = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, tokenize=False)
+    except TemplateError:  # one by one, which names the problem
+        return [make_prompt(tokenizer, name, messages, max_prompt, overlong) for name, messages in asked]
     rows = tokenizer(texts, add_special_tokens=False, return_attention_mask=False).input_ids
     return [
         _fitted(tokenizer, name, list(ids), max_prompt, overlong) for (name, _), ids in zip(asked, rows, strict=True)

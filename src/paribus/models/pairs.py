@@ -1,22 +1,26 @@
-"""Given answers as ids: preference pairs, labelled answers and demonstrations, read from files and cut to fit.
+"""Given answers as ids: preference pairs, labelled answers and demonstrations, read and cut to fit.
 
-docs/preference-data.md says what a file may look like: TRL's explicit and implicit shapes, as text or as messages.
+docs/preference-data.md says what rows may look like: TRL's explicit and implicit shapes, as text or as messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
+from paribus.algorithms import FileSource
 from paribus.errors import DataError, nearest
 from paribus.models import chat
-from paribus.tasks.data import Row, read_rows
+from paribus.tasks.base import messages_text, texts_hash
+from paribus.tasks.hub import Place, read_given
+from paribus.tasks.rows import Row, has, missing, value
+from paribus.tasks.shapes import QUESTIONS, Origin, ends_with_user, hint, read_messages, read_prompt
 
 Ids = tuple[int, ...]
+Names = Mapping[str, str]  # what the reader calls a column -> what the data calls it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,22 +57,60 @@ class Fitted(NamedTuple):
     dropped: int
 
 
-def read_pairs(path: str) -> list[Example]:
-    """Return the pairs of a file: `prompt`, `chosen`, `rejected`, or the last two as whole conversations.
+class GivenAnswers(NamedTuple):
+    """The rows of a file or hub data set, in its order, and what they were read from."""
 
-    Raises DataError naming file and row, as do the other readers.
+    examples: list[Example]
+    origin: Origin
+
+    @property
+    def hash(self) -> str:
+        """A short sha256 of prompts and answers in order: equal hashes mean the same data."""
+        return texts_hash(text for example in self.examples for text in _contents(example))
+
+
+def _contents(example: Example) -> tuple[str, ...]:
+    prompt = example.prompt
+    kind, text = ("text", prompt) if isinstance(prompt, str) else ("messages", messages_text(prompt))
+    sides = (("good", example.good), ("bad", example.bad))
+    return (kind, text, *(part for side, answer in sides if answer is not None for part in (side, answer)))
+
+
+def read(source: FileSource) -> GivenAnswers:
+    """Return the answers that a source names: pairs, labelled answers or demonstrations.
+
+    Raises DataError naming file and row.
     """
-    return _read(path, _pair)
+    table = read_given(Place(source.path, source.config, source.revision, source.split))
+    if not table.rows:
+        raise DataError(f"{table.where}: holds no rows")
+    kind, parse, needed = READERS[source.type]
+    declared = {what: column for what, column in dict(source.columns).items() if column is not None}
+    names = _names(source, declared)
+    for what, column in names.items():
+        if what in needed and not any(has(row, column) for row in table.rows):
+            raise DataError(
+                f"{table.where}: no column '{column}'{nearest(column, table.columns)}; name it with "
+                f'`source.columns.{what} = "..."`{hint(table.columns)}'
+            )
+    examples = []
+    for i, row in enumerate(table.rows):
+        where = f"{table.where}, row {i}"
+        for column in declared.values():
+            if value(row, column, where) is None:  # what is declared is never replaced by what could be detected
+                raise DataError(f"{where}: column '{column}' is empty; fill it or remove the row")
+        examples.append(parse(row, names, where))
+    there = {what: column for what, column in names.items() if any(has(row, column) for row in table.rows)}
+    return GivenAnswers(examples, Origin(table.where, kind, there, table.hub))
 
 
-def read_labels(path: str) -> list[Example]:
-    """Return the answers of a file that are good or bad each on its own: `prompt`, `completion`, `label`."""
-    return _read(path, _labelled)
-
-
-def read_demonstrations(path: str) -> list[Example]:
-    """Return the demonstrations of a file: `prompt` and `completion`, or `messages`."""
-    return _read(path, _demonstration)
+def _names(source: FileSource, declared: Names) -> dict[str, str]:
+    """Return the column of each thing that may be read; of two forms of a demonstration, the declared one alone."""
+    names = {what: declared.get(what, what) for what in type(source.columns).model_fields}
+    for one, other in (("messages", "completion"), ("completion", "messages")):
+        if one in declared and other not in declared:
+            names.pop(other, None)
+    return names
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, examples: Iterable[Example], limits: Limits) -> Fitted:
@@ -101,7 +143,10 @@ def fit(prompt: Ids, good: Ids | None, bad: Ids | None, limits: Limits) -> Encod
 
 def _prompt_ids(tokenizer: PreTrainedTokenizerBase, example: Example) -> Ids:
     prompt = example.prompt
-    ids = chat.encode_text(tokenizer, prompt) if isinstance(prompt, str) else chat.encode(tokenizer, prompt)
+    if isinstance(prompt, str):
+        ids = chat.encode_text(tokenizer, prompt)
+    else:
+        ids = chat.encode(tokenizer, prompt, example.where)
     if not ids:
         raise DataError(f"{example.where}: the prompt is empty and this tokenizer has no BOS token to start from")
     return tuple(ids)
@@ -114,54 +159,85 @@ def _answer_ids(tokenizer: PreTrainedTokenizerBase, text: str | None) -> Ids | N
     return ids if not ids or ids[-1] == tokenizer.eos_token_id else (*ids, tokenizer.eos_token_id)
 
 
-def _read(path: str, parse: Callable[[Row, str], Example]) -> list[Example]:
-    file = Path(path).expanduser()
-    rows = read_rows(file)
-    if not rows:
-        raise DataError(f"{path}: holds no rows")
-    return [parse(row, f"{path}, row {i}") for i, row in enumerate(rows)]
-
-
-def _pair(row: Row, where: str) -> Example:
-    chosen, rejected = (_column(row, name, where) for name in ("chosen", "rejected"))
+def _pair(row: Row, names: Names, where: str) -> Example:
+    chosen, rejected = (value(row, names[side], where) for side in ("chosen", "rejected"))
     conversations = all(isinstance(side, list) and len(side) > 1 for side in (chosen, rejected))
-    if "prompt" in row and not (conversations and isinstance(row["prompt"], str)):
-        prompt = _prompt(row["prompt"], where)
+    stated = value(row, names["prompt"], where) if has(row, names["prompt"]) else None
+    prompt: str | chat.Messages
+    if stated is not None and not (conversations and isinstance(stated, str)):
+        prompt = read_prompt(stated, names["prompt"], where)
     elif conversations:
-        prompt, chosen, rejected = _split_messages(chosen, rejected, where)
+        prompt, chosen, rejected = _split_messages(chosen, rejected, names, where)
     elif isinstance(chosen, str) and isinstance(rejected, str):
+        _refuse_another_prompt(row, where)
         prompt, chosen, rejected = _split_texts(chosen, rejected, where)
     else:
         raise DataError(
             f"{where}: without a column 'prompt', 'chosen' and 'rejected' must both be text or both be conversations "
             "of two messages at least"
         )
-    good, bad = _answer(chosen, "chosen", where), _answer(rejected, "rejected", where)
+    good, bad = _answer(chosen, names["chosen"], where), _answer(rejected, names["rejected"], where)
     return Example(where=where, prompt=prompt, good=good, bad=bad)
 
 
-def _labelled(row: Row, where: str) -> Example:
-    prompt = _prompt(_column(row, "prompt", where), where)
-    answer = _answer(_column(row, "completion", where), "completion", where)
-    label = _column(row, "label", where)
+def _refuse_another_prompt(row: Row, where: str) -> None:
+    """Raise DataError where the prompt seems to stand in a column of another name: it would be guessed instead."""
+    for column in QUESTIONS:
+        if not missing(row.get(column)):
+            raise DataError(
+                f"{where}: no column 'prompt', and '{column}' could be it: say so with `source.columns.prompt = "
+                f'"{column}"`, or remove that column if chosen and rejected begin with the prompt'
+            )
+
+
+def _labelled(row: Row, names: Names, where: str) -> Example:
+    prompt = read_prompt(value(row, names["prompt"], where), names["prompt"], where)
+    answer = _answer(value(row, names["completion"], where), names["completion"], where)
+    label = value(row, names["label"], where)
+    if isinstance(label, str):  # csv knows nothing but text
+        label = {"true": True, "1": True, "false": False, "0": False}.get(label.casefold(), label)
     if label not in (True, False):
-        raise DataError(f"{where}, column 'label': must be true or false, not {label!r}")
+        raise DataError(f"{where}, column '{names['label']}': must be true or false, not {label!r}")
     return Example(where=where, prompt=prompt, good=answer if label else None, bad=None if label else answer)
 
 
-def _demonstration(row: Row, where: str) -> Example:
-    if "messages" in row:
-        messages = _messages(row["messages"], "messages", where)
+def _demonstration(row: Row, names: Names, where: str) -> Example:
+    there = {what for what, name in names.items() if has(row, name) and value(row, name, where) is not None}
+    if {"messages", "completion"} <= there:
+        raise DataError(
+            f"{where}: '{names['messages']}' and '{names['completion']}' could each hold the demonstration: say which "
+            f'with `source.columns.messages = "{names["messages"]}"`'
+        )
+    if "messages" in there or "completion" not in names:
+        column = names["messages"]
+        messages = read_messages(value(row, column, where), column, where)
         if len(messages) < 2:
-            raise DataError(f"{where}, column 'messages': needs a prompt and, last, the assistant's answer")
-        return Example(where=where, prompt=messages[:-1], good=_answer(messages[-1:], "messages", where))
-    prompt = _prompt(_column(row, "prompt", where), where)
-    return Example(where=where, prompt=prompt, good=_answer(_column(row, "completion", where), "completion", where))
+            raise DataError(f"{where}, column '{column}': needs a prompt and, last, the assistant's answer")
+        answer = _answer(messages[-1:], column, where)
+        return Example(where=where, prompt=ends_with_user(messages[:-1], column, where), good=answer)
+    prompt = read_prompt(value(row, names["prompt"], where), names["prompt"], where)
+    answer = _answer(value(row, names["completion"], where), names["completion"], where)
+    return Example(where=where, prompt=prompt, good=answer)
 
 
-def _split_messages(chosen: Any, rejected: Any, where: str) -> tuple[chat.Messages, Any, Any]:
+class Reader(NamedTuple):
+    """How rows of a source are read: what they are called, by which function, and the columns that must be there."""
+
+    kind: str
+    parse: Callable[[Row, Names, str], Example]
+    needed: tuple[str, ...]
+
+
+READERS = {
+    "pair_file": Reader("preference pairs", _pair, ("chosen", "rejected")),
+    "label_file": Reader("labelled answers", _labelled, ("prompt", "completion", "label")),
+    "demonstration_file": Reader("demonstrations", _demonstration, ()),
+}
+
+
+def _split_messages(chosen: Any, rejected: Any, names: Names, where: str) -> tuple[chat.Messages, Any, Any]:
     """Return the messages with which two conversations begin alike, and what each adds."""
-    left, right = _messages(chosen, "chosen", where), _messages(rejected, "rejected", where)
+    left, right = (read_messages(side, names[n], where) for side, n in ((chosen, "chosen"), (rejected, "rejected")))
     shared = min(_alike(left, right), len(left) - 1, len(right) - 1)
     if not shared:
         raise DataError(f"{where}: 'chosen' and 'rejected' do not begin with the same message: they share no prompt")
@@ -186,35 +262,14 @@ def _alike(left: Sequence[Any], right: Sequence[Any]) -> int:
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
 
 
-def _column(row: Row, name: str, where: str) -> Any:
-    if name not in row:
-        raise DataError(f"{where}: no column '{name}'{nearest(name, row)}")
-    return row[name]
-
-
-def _prompt(value: Any, where: str) -> str | chat.Messages:
-    return value if isinstance(value, str) else _messages(value, "prompt", where)
-
-
-def _answer(value: Any, column: str, where: str) -> str:
+def _answer(held: Any, column: str, where: str) -> str:
     """Return the text of an answer: a string, or the one message of the assistant."""
-    if isinstance(value, str):
-        return value
-    messages = _messages(value, column, where)
+    if isinstance(held, str):
+        return held
+    messages = read_messages(held, column, where)
     if len(messages) != 1 or messages[0]["role"] != "assistant":
         roles = ", ".join(message["role"] for message in messages)
         raise DataError(
             f"{where}, column '{column}': an answer is text or one message of the assistant, and here are: {roles}"
         )
     return messages[0]["content"]
-
-
-def _messages(value: Any, column: str, where: str) -> Sequence[Mapping[str, str]]:
-    def fits(item: Any) -> bool:
-        return isinstance(item, Mapping) and all(isinstance(item.get(name), str) for name in ("role", "content"))
-
-    if not isinstance(value, list) or not value or not all(map(fits, value)):
-        raise DataError(
-            f"{where}, column '{column}': must be text, or a list of messages with the texts 'role' and 'content'"
-        )
-    return [{"role": item["role"], "content": item["content"]} for item in value]

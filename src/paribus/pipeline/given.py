@@ -1,11 +1,11 @@
-"""Rows of a file as data: read and tokenised once, drawn step by step in an order of the run's seed."""
+"""Given rows as data: read and tokenised once, drawn step by step in an order of the run's seed."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 
-from paribus.algorithms import DemonstrationFile, LabelFile, Offline, PairFile
+from paribus.algorithms import LabelFile, Offline, OwnSource
 from paribus.batch import Batch, Mean, Role, Stats
 from paribus.engines.rollouts import Response, assemble
 from paribus.errors import DataError
@@ -14,31 +14,33 @@ from paribus.models import pairs
 from paribus.models.hf import LoadedModel
 from paribus.pipeline.order import problems_of_step
 from paribus.pipeline.pairs import with_mismatched
+from paribus.pipeline.questions import read_from
 from paribus.settings import RolloutSpec
+from paribus.store import DataInfo
+from paribus.tasks.shapes import Origin
 from paribus.types import Prompt, Stop
-
-READERS = {
-    PairFile: pairs.read_pairs,
-    LabelFile: pairs.read_labels,
-    DemonstrationFile: pairs.read_demonstrations,
-}
 
 
 class GivenRows:
-    """The usable rows of a file. A step takes `rollout.prompts_per_step` of them, each epoch in a new order."""
+    """The usable rows of a file or hub data set, with what is stored of it and where it came from.
+
+    A step takes `rollout.prompts_per_step` of them, each epoch in a new order.
+    """
 
     def __init__(
-        self, path: str, rows: list[pairs.Encoded], loaded: LoadedModel, *, labels: bool, dropped: int
+        self, path: str, fitted: pairs.Fitted, loaded: LoadedModel, *, labels: bool, info: DataInfo, origin: Origin
     ) -> None:
-        self.path, self.rows, self.loaded, self.labels, self.dropped = path, rows, loaded, labels, dropped
+        self.path, self.loaded, self.labels, self.info, self.origin = path, loaded, labels, info, origin
+        self.rows, self.dropped = fitted
 
     @classmethod
     def read(cls, algorithm: Offline, loaded: LoadedModel, spec: RolloutSpec) -> GivenRows:
-        """Read the file of an algorithm's source. Raises DataError, also for fewer rows than a step takes."""
+        """Read what an algorithm's source names. Raises DataError, also for fewer rows than a step takes."""
         source = algorithm.source
-        assert isinstance(source, PairFile | LabelFile | DemonstrationFile)
+        assert not isinstance(source, OwnSource)
+        given = pairs.read(source)
         limits = pairs.Limits(spec.max_prompt, spec.max_response, loaded.model.config.max_position_embeddings)
-        fitted = pairs.encode(loaded.tokenizer, READERS[type(source)](source.path), limits)
+        fitted = pairs.encode(loaded.tokenizer, given.examples, limits)
         if len(fitted.rows) < spec.prompts_per_step:
             raise DataError(
                 f"{source.path}: {len(fitted.rows)} rows can be used ({fitted.dropped} have no answer within "
@@ -47,7 +49,14 @@ class GivenRows:
             )
         if isinstance(source, LabelFile):
             _refuse_long(source.path, fitted.rows, limits.length)
-        return cls(source.path, fitted.rows, loaded, labels=isinstance(source, LabelFile), dropped=fitted.dropped)
+        info = DataInfo(
+            name=source.type,
+            split=source.split or "train",
+            n=len(given.examples),
+            hash=given.hash,
+            **read_from(given.origin),
+        )
+        return cls(source.path, fitted, loaded, labels=isinstance(source, LabelFile), info=info, origin=given.origin)
 
     def step(self, seed: int, step: int, per_step: int) -> tuple[Batch, Stats]:
         """Return the rows of a step."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from paribus.errors import ModelError
 from paribus.experiment import Setting
 from paribus.models.chat import make_prompts
 from paribus.models.hf import LoadedModel
-from paribus.store import DataInfo, GraderInfo
+from paribus.store import DataInfo, GraderInfo, HubInfo
 from paribus.suites import EvalSpec
-from paribus.tasks import Grader, TaskSpec, content_hash
+from paribus.tasks import Grader, Split, TaskSpec, content_hash
+from paribus.tasks.base import texts_hash
+from paribus.tasks.shapes import Origin
 from paribus.types import Problem, Prompt
 
 ANY_LENGTH = 2**31
@@ -54,7 +56,7 @@ def evaluation_questions(setting: Setting, loaded: LoadedModel) -> dict[str, Que
     return {suite: suite_questions(suite, spec, setting.task, loaded) for suite, spec in setting.eval.items()}
 
 
-def data_info(task: TaskSpec, split: str, asked: Questions, references: Sequence[Grader] = ()) -> DataInfo:
+def data_info(task: TaskSpec, split: Split, asked: Questions, references: Sequence[Grader] = ()) -> DataInfo:
     """Return what is stored of the questions that were asked and of who judged the answers."""
     return DataInfo(
         name=task.type,
@@ -63,7 +65,16 @@ def data_info(task: TaskSpec, split: str, asked: Questions, references: Sequence
         hash=content_hash(asked.problems),
         prompts=prompts_hash(asked.prompts),
         graders=tuple(map(grader_info, (task.grader, *references))),
+        **read_from(task.origin(split)),
     )
+
+
+def read_from(origin: Origin | None) -> dict[str, Any]:
+    """Return the fields of a DataInfo that say where data was read from; none for data that is generated."""
+    if origin is None:
+        return {}
+    hub = None if origin.hub is None else HubInfo(**origin.hub._asdict())
+    return {"source": origin.where, "columns": origin.columns, "hub": hub}
 
 
 def suite_info(spec: EvalSpec, training: TaskSpec, asked: Questions) -> DataInfo:
@@ -78,9 +89,4 @@ def grader_info(grader: Grader) -> GraderInfo:
 
 def prompts_hash(prompts: Iterable[Prompt]) -> str:
     """Return a short sha256 of ids and rendered texts in order: equal hashes mean that the same was asked."""
-    digest = hashlib.sha256()
-    for prompt in prompts:
-        for text in (prompt.problem_id, prompt.text):
-            data = text.encode("utf-8", "surrogatepass")
-            digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()[:16]
+    return texts_hash(text for prompt in prompts for text in (prompt.problem_id, prompt.text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -103,7 +104,7 @@ class _Folder:
         then = self.info.suites.get(suite)
         if then is None:
             return None
-        if then != entry:
+        if _asked(then) != _asked(entry):
             raise ConfigError(
                 f"{self.paths.root}: suite '{suite}' was evaluated there with other settings, problems, prompts or "
                 "graders: give another --out, or remove the folder"
@@ -116,6 +117,12 @@ class _Folder:
         write_rows(self.paths.rows(suite), rows)
         self.info = self.info.model_copy(update={"suites": {**self.info.suites, suite: entry}})
         write_json(self.paths.info, self.info)
+
+
+def _asked(entry: SuiteInfo) -> SuiteInfo:
+    """What decides a suite's numbers: not where the very same problems were read from."""
+    plain: dict[str, Any] = {"source": None, "columns": {}, "hub": None}
+    return entry.model_copy(update={"data": entry.data.model_copy(update=plain)})
 
 
 def _info(asked: Suites, loaded: LoadedModel, device: torch.device) -> EvalInfo:

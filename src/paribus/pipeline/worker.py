@@ -57,6 +57,9 @@ def run_arm(exp: Experiment, arm: str, seed: int, root: Path, report: Report) ->
     suites = evaluation_questions(setting, loaded)
     source, reward_models = make_source(algorithm, loaded, setting), load_reward_models(setting, device)
     data = {"train": data_info(setting.task, "train", training), **suite_data(setting, suites)}
+    if isinstance(source, GivenData):
+        data["given"] = source.rows.info
+        report("note", text=f"{arm}/seed-{seed}: {source.rows.origin}")
     config = run_config(exp, arm)
     paths = ExperimentPaths(root).run(arm, seed)
     writer = open_run(paths, run_facts(setting, data, device, config, idle), config)
@@ -162,6 +165,8 @@ def run_base(exp: Experiment, root: Path, report: Report) -> None:
     loaded = load_model(setting.model, device=device)
     sampler = make_sampler(loaded, setting)
     suites, models = evaluation_questions(setting, loaded), load_reward_models(setting, device)
+    if (origin := setting.task.origin("train")) is not None:
+        report("note", text=str(origin))  # here, and not in every run: the base runs once per experiment
     paths = ExperimentPaths(root)
     config = base_config(exp)
     writer = open_run(paths.base, run_facts(setting, suite_data(setting, suites), device, config, idle), config)

@@ -170,7 +170,7 @@ def asked_of(setting: Setting) -> Asked:
     for name, suite in setting.eval.items():
         asks.append((name, suite.asks(setting.task), partial(_suite_messages, setting, suite)))
     for name, task, read in asks:
-        if not (isinstance(task, Gsm8k) and task.path is None):  # which would be fetched
+        if task.hub_id is None:  # else it would be fetched
             with contextlib.suppress(DataError):
                 found[name] = read()
     return found

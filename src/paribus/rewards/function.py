@@ -119,7 +119,7 @@ class Function(UserFunction, Reward):
     - `trl`, one call for all rows: `f(prompts=[...], completions=[...], **columns) -> list`, a column being a list.
       `conversational`: prompts and completions are lists of messages, as TRL gives them for chat data.
     - `verl`, one call per row: `f(data_source, solution_str, ground_truth, extra_info) -> number or {"score": ...}`.
-      `data_source` is passed on as declared.
+      `data_source` is passed on as declared, else as the row of verl's data has it.
 
     A call that crashes or runs out of time leaves its rows (`trl`: all, `verl`: one) without a value.
     """
@@ -172,13 +172,19 @@ class Function(UserFunction, Reward):
         every = [columns(row.problem, row.truncated) for row in rows]
         names = dict.fromkeys(name for row in every for name in row)
         return {name: [row.get(name) for row in every] for name in names} | {
-            "prompts": [self._said("user", row.problem.question) for row in rows],
+            "prompts": [self._asked(row.problem) for row in rows],
             "completions": [self._said("assistant", row.text) for row in rows],
         }
+
+    def _asked(self, problem: Problem) -> str | list[dict[str, str]]:
+        if self.conversational and problem.messages:
+            return [dict(message) for message in problem.messages]
+        return self._said("user", problem.question)
 
     def _said(self, role: str, text: str) -> str | list[dict[str, str]]:
         return [{"role": role, "content": text}] if self.conversational else text
 
     def _single(self, problem: Problem, text: str, truncated: bool) -> dict[str, Any]:
-        values = (self.data_source, text, problem.gold, columns(problem, truncated))
+        source = self.data_source or problem.tags.get("data_source", "")
+        values = (source, text, problem.gold, columns(problem, truncated))
         return dict(zip(VERL, values, strict=True))

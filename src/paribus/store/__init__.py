@@ -68,6 +68,7 @@ from paribus.store.schema import EvalRow as EvalRow
 from paribus.store.schema import ExperimentInfo as ExperimentInfo
 from paribus.store.schema import FactorRow as FactorRow
 from paribus.store.schema import GraderInfo as GraderInfo
+from paribus.store.schema import HubInfo as HubInfo
 from paribus.store.schema import Phase as Phase
 from paribus.store.schema import ProblemRow as ProblemRow
 from paribus.store.schema import RolloutRow as RolloutRow

@@ -24,6 +24,7 @@ PACKAGES = (
     "scipy",
     "pydantic",
     "math-verify",
+    "datasets",
 )
 _SOURCE = Path(__file__).resolve().parents[1]
 

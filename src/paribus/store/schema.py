@@ -135,11 +135,20 @@ class GraderInfo(Row):
     version: str
 
 
+class HubInfo(Row):
+    """Which rows of the hub were read: the data set's id, its configuration, its split, and the commit."""
+
+    id: str
+    config: str
+    split: str
+    revision: str
+
+
 class DataInfo(Row):
     """Which problems were used, and how: hashes are over ids and contents in order.
 
     `graders` are the declared grader of these problems and then the reference graders. Runs of earlier versions lack
-    `prompts` and `graders`.
+    `prompts`, `graders`, and where the data was read from.
     """
 
     name: str
@@ -148,13 +157,16 @@ class DataInfo(Row):
     hash: str
     prompts: str | None = None  # hash of the rendered prompts
     graders: tuple[GraderInfo, ...] = ()
+    source: str | None = None  # the file, or the hub's id and split; None: generated
+    columns: Mapping[str, str] = {}  # what was read -> the column that it was read from
+    hub: HubInfo | None = None
 
 
 class RunFacts(Row):
     """What the pipeline knows of a run and the store cannot find out.
 
     `config_hash` identifies the configuration less what may change between attempts (machine, saving). `data` is
-    keyed by use: `train`, and the names of the evaluation suites.
+    keyed by use: `train`, the names of the evaluation suites, and `given` for answers that were not sampled.
     """
 
     config_hash: str

@@ -73,8 +73,11 @@ def check_same(paths: RunPaths, facts: RunFacts) -> RunInfo:
 
 
 def _same_data(then: Mapping[str, DataInfo], now: Mapping[str, DataInfo]) -> bool:
-    """Say whether the same problems were asked in the same words; runs of earlier versions do not tell the words."""
-    return then.keys() == now.keys() and all(
+    """Say whether the same problems were asked in the same words, and the same answers given.
+
+    Runs of earlier versions do not tell the words, nor given answers.
+    """
+    return then.keys() in (now.keys(), now.keys() - {"given"}) and all(
         old.hash == now[use].hash and old.prompts in (None, now[use].prompts) for use, old in then.items()
     )
 

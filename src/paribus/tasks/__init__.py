@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from paribus.tasks.base import BOXED_PROMPT, MARKER_PROMPT, Split, Task, check_split, content_hash
-from paribus.tasks.data import Gsm8k, Jsonl, Svamp
+from paribus.tasks.data import Columns, Gsm8k, Jsonl, Svamp
 from paribus.tasks.grading import Answer, Grader, Item, Math
 from paribus.tasks.stories import Stories
 
@@ -17,6 +17,7 @@ __all__ = [
     "BOXED_PROMPT",
     "MARKER_PROMPT",
     "Answer",
+    "Columns",
     "Grader",
     "Gsm8k",
     "Item",

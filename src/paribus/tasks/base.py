@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -15,6 +16,9 @@ from paribus.errors import DataError, nearest
 from paribus.part import Part
 from paribus.tasks.grading import Answer, Grader
 from paribus.types import Problem
+
+if TYPE_CHECKING:
+    from paribus.tasks.shapes import Origin
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -62,12 +66,26 @@ class Task(Part):
             )
         return self
 
+    @property
+    def hub_id(self) -> str | None:
+        """The hub's data set that the problems come from; None where they come from nowhere on a network."""
+        return None
+
+    def origin(self, split: Split) -> Origin | None:
+        """Return what the problems of a split are read from; None where they are generated. Raises DataError."""
+        return None
+
     @abstractmethod
     def problems(self, split: Split) -> list[Problem]:
         """Return all problems of a split, always in the same order. Raises DataError."""
 
     def messages(self, problem: Problem) -> list[dict[str, str]]:
-        """Return the chat messages (`role`, `content`) that ask `problem`; the chat template is the model's affair."""
+        """Return the chat messages (`role`, `content`) that ask `problem`: its own where it has some, as they are.
+
+        The chat template is the model's affair.
+        """
+        if problem.messages:
+            return [dict(message) for message in problem.messages]
         content = _PLACEHOLDER.sub(lambda m: m[0] if m[1] else problem.question, self.prompt)
         user = {"role": "user", "content": content}
         return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
@@ -95,10 +113,24 @@ def check_problems(problems: Sequence[Problem], where: str) -> list[Problem]:
 
 
 def content_hash(problems: Iterable[Problem]) -> str:
-    """Return a short sha256 of ids, questions and golds in order: equal hashes mean the same data."""
+    """Return a short sha256 of ids, questions, golds and messages in order: equal hashes mean the same data."""
+    return texts_hash(text for p in problems for text in (p.id, p.question, p.gold, *_own_messages(p)))
+
+
+def _own_messages(problem: Problem) -> list[str]:
+    # nothing where there are none, so that other data keeps the hash that stored runs have of it
+    return [messages_text(problem.messages)] if problem.messages else []
+
+
+def messages_text(messages: Iterable[Mapping[str, str]]) -> str:
+    """Return messages as one text, another one for every other list of messages."""
+    return json.dumps([[message["role"], message["content"]] for message in messages])
+
+
+def texts_hash(texts: Iterable[str]) -> str:
+    """Return a short sha256 of texts in order."""
     digest = hashlib.sha256()
-    for p in problems:
-        for text in (p.id, p.question, p.gold):
-            data = text.encode("utf-8", "surrogatepass")
-            digest.update(len(data).to_bytes(8, "little") + data)
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()[:16]

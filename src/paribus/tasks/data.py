@@ -1,28 +1,24 @@
-"""Tasks that read data: GSM8K, SVAMP, and any jsonl or parquet file with its columns mapped."""
+"""Tasks that read data: GSM8K, SVAMP, and any file or hub data set whose rows hold questions and answers."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import re
 from abc import abstractmethod
-from collections.abc import Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from paribus.errors import DataError, nearest
-from paribus.part import Part
+from paribus.errors import DataError
+from paribus.part import Part, without_defaults
+from paribus.settings import Commit
 from paribus.tasks.base import MARKER_PROMPT, SPLITS, Split, Task, check_problems, check_split
+from paribus.tasks.hub import Place, is_hub_id, read_table
 from paribus.tasks.numbers import canonical, stated
+from paribus.tasks.rows import Row, Table, has, missing, read_rows, text, value
+from paribus.tasks.shapes import KINDS, VERL, Message, Origin, Taken, detect, question_text, read_prompt
 from paribus.types import Problem
-
-SUFFIXES = (".jsonl", ".json", ".parquet")
-
-Row = Mapping[str, Any]
 
 
 class DataTask(Task):
@@ -34,6 +30,10 @@ class DataTask(Task):
 
     validation: int = Field(default=0, ge=0)
     test: int = Field(default=0, ge=0)
+
+    @property
+    def hub_id(self) -> str | None:
+        return self._where() if is_hub_id(self._where()) else None
 
     def problems(self, split: Split) -> list[Problem]:
         """Return all problems of a split, in the order of the data. Raises DataError naming file, row and fix."""
@@ -64,23 +64,31 @@ class DataTask(Task):
 
     def _own(self, split: Split) -> list[Problem] | None:
         """Return the problems of the data's own split, or None where it has none."""
-        found = self._rows(split)
-        if found is None:
-            return None
-        where, rows = found
-        return check_problems([self._problem(row, i, split, where) for i, row in enumerate(rows)], where)
+        table = self._table(split)
+        return None if table is None else check_problems(self._made(table, split), table.where)
+
+    def origin(self, split: Split) -> Origin:
+        """Return what the problems of a split were read from, and which columns were taken. Raises DataError."""
+        table = self._table(split) or self._table("train")
+        if table is None:
+            raise DataError(f"{self._where()}: no {split} split")
+        return self._described(table)
 
     @abstractmethod
     def _where(self) -> str:
         """Name the data, for errors."""
 
     @abstractmethod
-    def _rows(self, split: Split) -> tuple[str, list[Row]] | None:
-        """Return the name and the rows of the data's own split, or None where it has none."""
+    def _table(self, split: Split) -> Table | None:
+        """Return the rows of the data's own split, or None where it has none."""
 
     @abstractmethod
-    def _problem(self, row: Row, index: int, split: Split, source: str) -> Problem:
-        """Return the problem of row `index` (from 0) of the split that was read from `source`."""
+    def _described(self, table: Table) -> Origin:
+        """Return what of a table is taken for what."""
+
+    @abstractmethod
+    def _made(self, table: Table, split: Split) -> list[Problem]:
+        """Return the problems of a table's rows."""
 
 
 _ANNOTATION = re.compile(r"<<[^<>]*>>")
@@ -105,21 +113,24 @@ class Gsm8k(DataTask):
     def _where(self) -> str:
         return self.path or "openai/gsm8k"
 
-    def _rows(self, split: Split) -> tuple[str, list[Row]] | None:
-        if self.path is not None:
-            return _file_rows(self.path, split)
-        return None if split == "validation" else ("openai/gsm8k", _hub_rows("openai/gsm8k", "main", split))
+    def _table(self, split: Split) -> Table | None:
+        return read_table(Place(self._where(), config="main" if self.hub_id else None), split)
 
-    def _problem(self, row: Row, index: int, split: Split, source: str) -> Problem:
-        where = f"{source}, row {index}"
-        answer = _text(row, "answer", where)
+    def _described(self, table: Table) -> Origin:
+        return Origin(table.where, "GSM8K", {"question": "question", "answer": "answer"}, table.hub)
+
+    def _made(self, table: Table, split: Split) -> list[Problem]:
+        return [self._problem(row, i, split, f"{table.where}, row {i}") for i, row in enumerate(table.rows)]
+
+    def _problem(self, row: Row, index: int, split: Split, where: str) -> Problem:
+        answer = text(row, "answer", where)
         _, marker, gold = answer.rpartition("####")
         reading = stated(gold, whole=True) if marker else None
         if reading is None or reading.value is None:
             raise DataError(f"{where}, column 'answer': no number after '####', where GSM8K has its gold answer")
         return Problem(
             id=f"gsm8k/{split}/{index}",
-            question=_text(row, "question", where),
+            question=text(row, "question", where),
             gold=canonical(reading.value),
             solution=strip_annotations(answer),
         )
@@ -140,32 +151,40 @@ class Svamp(DataTask):
     def _where(self) -> str:
         return self.path
 
-    def _rows(self, split: Split) -> tuple[str, list[Row]] | None:
-        return _file_rows(self.path, split)
+    def _table(self, split: Split) -> Table | None:
+        return read_table(Place(self.path), split)
 
-    def _problem(self, row: Row, index: int, split: Split, source: str) -> Problem:
-        where = f"{source}, row {index}"
-        body = _text(row, "Body", where).strip()
+    def _described(self, table: Table) -> Origin:
+        return Origin(table.where, "SVAMP", {"question": "Body and Question", "answer": "Answer"}, table.hub)
+
+    def _made(self, table: Table, split: Split) -> list[Problem]:
+        return [self._problem(row, f"{table.where}, row {i}") for i, row in enumerate(table.rows)]
+
+    def _problem(self, row: Row, where: str) -> Problem:
+        body = text(row, "Body", where).strip()
         stop = "" if body.endswith((".", "!", "?", ",")) else "."
         return Problem(
-            id=f"svamp/{_text(row, 'ID', where)}",
-            question=f"{body}{stop} {_text(row, 'Question', where).strip()}",
-            gold=_text(row, "Answer", where),
-            tags={"kind": _text(row, "Type", where)},
+            id=f"svamp/{text(row, 'ID', where)}",
+            question=f"{body}{stop} {text(row, 'Question', where).strip()}",
+            gold=text(row, "Answer", where),
+            tags={"kind": text(row, "Type", where)},
         )
 
 
 class Columns(Part):
-    """Which column of the data is what. Without an `id` column, ids are made of the file's name and the row."""
+    """Which column of the data is what (`a.b`: field `b` of column `a`); question and answer are detected otherwise.
 
-    question: str = "question"
-    answer: str = "answer"
+    Questions are text, or chat messages. Without an `id` column, ids are made of the file's name and the row.
+    """
+
+    question: str | None = None
+    answer: str | None = None
     solution: str | None = None
     id: str | None = None
 
 
 class Files(Part):
-    """One file per split."""
+    """A name for each split: of its file, or what the hub calls it."""
 
     train: str | None = None
     validation: str | None = None
@@ -176,146 +195,87 @@ class Files(Part):
 
 
 class Jsonl(DataTask):
-    """Problems from jsonl, json or parquet, with the columns mapped.
+    """Problems from jsonl, json, csv or parquet, or from the hub; docs/data.md says what rows may look like.
 
-    `path`: a folder with a file per split (`train.jsonl`, `test.parquet`), or one file, which is the split that it is
-    named after, else the training split; or `files`, one per split.
+    `path`: a folder with a file per split (`train.jsonl`, `test.parquet`); or one file, which is the split that it is
+    named after, else the training split; or `owner/name` of the hub, with its configuration, the commit, and the names
+    of its `splits` where they are others. Or `files`, one per split.
     """
 
     type: Literal["jsonl"] = "jsonl"
     path: str | None = None
+    config: str | None = None
+    revision: Commit | None = None
+    splits: Files = Files()
     files: Files = Files()
     columns: Columns = Columns()
+
+    @model_serializer(mode="wrap")
+    def _as_stored(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the hub's keys where they are not used: configurations from before them stay the same."""
+        return without_defaults(self, fields(self), ("config", "revision", "splits"))
 
     @model_validator(mode="after")
     def _one_place(self) -> Jsonl:
         if (self.path is None) == (self.files == Files()):
             raise ValueError("give either 'path' or 'files'")
+        if self.path is None and (self.config, self.revision, self.splits) != (None, None, Files()):
+            raise ValueError("'config', 'revision' and 'splits' are for data of the hub: leave them out beside 'files'")
         return self
 
     def _where(self) -> str:
         return self.path or ", ".join(name for split in SPLITS if (name := self.files.of(split)))
 
-    def _rows(self, split: Split) -> tuple[str, list[Row]] | None:
-        named = self.files.of(split)
-        found = _file_rows(self.path, split) if self.path else named and (named, read_rows(Path(named).expanduser()))
-        if found:
-            self._check_columns(*found)
-        return found or None
+    def _table(self, split: Split) -> Table | None:
+        if self.path is not None:
+            return read_table(Place(self.path, self.config, self.revision, self.splits.of(split)), split)
+        file = self.files.of(split)
+        return None if file is None else Table(file, read_rows(Path(file).expanduser()))
 
-    def _check_columns(self, where: str, rows: list[Row]) -> None:
-        present = {name for row in rows for name in row}
-        for what, column in dict(self.columns).items():
-            if rows and column is not None and column not in present:
-                raise DataError(
-                    f"{where}: no column '{column}'{nearest(column, present)}; name it with `columns.{what} = \"...\"`"
-                )
+    def _described(self, table: Table) -> Origin:
+        taken = detect(table, dict(self.columns))
+        return Origin(table.where, taken.kind, taken.columns, table.hub)
 
-    def _problem(self, row: Row, index: int, split: Split, source: str) -> Problem:
-        columns, file, where = self.columns, Path(source).absolute(), f"{source}, row {index}"
-        name = file.parent.name if file.stem in SPLITS else file.stem
-        solution = row.get(columns.solution) if columns.solution else None
+    def _made(self, table: Table, split: Split) -> list[Problem]:
+        if not table.rows:
+            return []
+        taken, ids = detect(table, dict(self.columns)), self._ids(table, split)
+        return [self._problem(row, ids[i], taken, f"{table.where}, row {i}") for i, row in enumerate(table.rows)]
+
+    def _ids(self, table: Table, split: Split) -> list[str]:
+        """Return an id for each row: of the declared column, else of verl's index where it is one, else of the row."""
+        if self.columns.id is not None:
+            return [text(row, self.columns.id, f"{table.where}, row {i}") for i, row in enumerate(table.rows)]
+        if set(VERL) <= set(table.columns) and all(has(row, "extra_info.index") for row in table.rows):
+            read = [(row.get("data_source"), row["extra_info"]["index"]) for row in table.rows]
+            if not any(missing(part) for pair in read for part in pair) and len(set(map(str, read))) == len(read):
+                return [f"{source}/{split}/{index}" for source, index in read]
+        file = Path(table.where).absolute()
+        name = table.hub.id if table.hub else file.parent.name if file.stem in SPLITS else file.stem
+        return [f"{name}/{split}/{i}" for i in range(len(table.rows))]
+
+    def _problem(self, row: Row, name: str, taken: Taken, where: str) -> Problem:
+        held = value(row, taken.question, where)
+        asked = read_prompt(held, taken.question, where) if isinstance(held, (str, list)) else ""
+        solution = value(row, taken.solution, where) if taken.solution and has(row, taken.solution) else None
+        messages: tuple[Message, ...] = () if isinstance(asked, str) else tuple(asked)
+        if messages:
+            self._check_unworded(where)
         return Problem(
-            id=_text(row, columns.id, where) if columns.id else f"{name}/{split}/{index}",
-            question=_text(row, columns.question, where),
-            gold=_text(row, columns.answer, where),
-            solution="" if _missing(solution) else str(solution),
+            id=name,
+            question=question_text(messages) if messages else text(row, taken.question, where),
+            gold=text(row, taken.answer, where),
+            solution="" if missing(solution) else str(solution),
+            tags=_tags(row) if taken.kind == KINDS[0].name else {},
+            messages=messages,
         )
 
-
-def _file_rows(path: str, split: Split) -> tuple[str, list[Row]] | None:
-    file = locate(path).get(split)
-    return None if file is None else (str(file), read_rows(file))
-
-
-def locate(path: str) -> dict[Split, Path]:
-    """Return the file of each split that `path`, a folder or a file, holds. Raises DataError where it holds none."""
-    place = Path(path).expanduser()
-    if place.is_file():
-        return {next((s for s in SPLITS if s == place.stem), "train"): place}
-    if not place.is_dir():
-        raise DataError(f"{path}: no such file or folder")
-    candidates = [(split, place / f"{split}{suffix}") for split in SPLITS for suffix in reversed(SUFFIXES)]
-    files = {split: file for split, file in candidates if file.is_file()}
-    if not files:
-        raise DataError(f"{path}: holds no train, validation or test file ({', '.join(SUFFIXES)})")
-    return files
+    def _check_unworded(self, where: str) -> None:
+        """Refuse words of our own around ready-made messages: they would silently not be sent."""
+        for key, default in (("prompt", "{question}"), ("system", None)):
+            if getattr(self, key) != default:
+                raise DataError(f"{where}: ready-made messages are sent as they are: leave the task's `{key}` out")
 
 
-def read_rows(file: Path) -> list[Row]:
-    """Return the rows of a jsonl, json (a list) or parquet file. Raises DataError naming file and line."""
-    if file.suffix not in SUFFIXES:
-        raise DataError(f"{file}: unknown kind of file '{file.suffix}'; known: {', '.join(SUFFIXES)}")
-    try:
-        if file.suffix == ".parquet":
-            return _parquet_rows(file)
-        # only "\n" ends a line: U+2028 and the like may stand inside a JSON string
-        with open(file, encoding="utf-8-sig", newline="\n") as lines:
-            if file.suffix == ".json":
-                return _objects(json.load(lines), file)
-            return [_object(line, number, file) for number, line in enumerate(lines, 1) if line.strip()]
-    except FileNotFoundError:
-        raise DataError(f"{file}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: not valid JSON in UTF-8: {error}") from None
-
-
-def _object(line: str, number: int, file: Path) -> Row:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{file}, line {number}: not valid JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise DataError(f"{file}, line {number}: a row must be a JSON object, not {type(value).__name__}")
-    return value
-
-
-def _objects(data: Any, file: Path) -> list[Row]:
-    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
-        raise DataError(f"{file}: must hold a list of JSON objects")
-    return data
-
-
-def _parquet_rows(file: Path) -> list[Row]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise DataError(f"{file}: reading parquet needs pyarrow: pip install 'paribus[hub]'") from None
-    try:
-        rows: list[Row] = pyarrow.parquet.read_table(file).to_pylist()
-    except pyarrow.ArrowInvalid as error:
-        raise DataError(f"{file}: not a readable parquet file: {error}") from None
-    return rows
-
-
-def _hub_rows(name: str, config: str, split: Split) -> list[Row]:
-    try:
-        import datasets
-    except ImportError:
-        raise DataError(
-            f"{name}: reading from the hub needs the package 'datasets': pip install 'paribus[hub]'; "
-            "or set `path` to a local folder with train.jsonl and test.jsonl"
-        ) from None
-    try:
-        return list(datasets.load_dataset(name, config, split=split))
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read from the hub ({error}); set `path` to a local folder") from None
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
-
-
-def _text(row: Row, column: str, where: str) -> str:
-    """Return a required value as text; a whole float (`51.0`) as the integer that it is."""
-    if column not in row:
-        raise DataError(f"{where}: no column '{column}'{nearest(column, row)}")
-    value = row[column]
-    if _missing(value):
-        raise DataError(f"{where}: column '{column}' is empty; fill it or remove the row")
-    if isinstance(value, float) and math.isfinite(value):
-        return canonical(Fraction(repr(value)))
-    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-        raise DataError(f"{where}: column '{column}' must be text or a number, not {type(value).__name__}")
-    return str(value)
+def _tags(row: Row) -> dict[str, str]:
+    return {name: str(row[name]) for name in ("data_source", "ability") if not missing(row.get(name))}

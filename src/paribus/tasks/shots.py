@@ -69,8 +69,8 @@ class Shots:
             answer = self._answer(shot)
             if shot.id != problem.id and _plain(shot.question) not in taken and answer is not None:
                 taken.add(_plain(shot.question))
-                out += [_asked(self.task, shot), {"role": "assistant", "content": answer}]
-            if len(out) == 2 * self.count:
+                out += [*_asked(self.task, shot), {"role": "assistant", "content": answer}]
+            if len(taken) == 1 + self.count:
                 return out
         raise DataError(f"{len(self.pool)} problems are too few to show {self.count} other ones before {problem.id}")
 
@@ -96,12 +96,18 @@ def written(task: Task, examples: Sequence[Example], problems: Sequence[Problem]
         if found is not None:
             raise DataError(f"examples[{number}] is the evaluated problem {found}: take another one")
         shot = Problem(id=f"examples[{number}]", question=example.question, gold="")
-        out += [_asked(task, shot), {"role": "assistant", "content": example.answer}]
+        out += [*_asked(task, shot), {"role": "assistant", "content": example.answer}]
     return out
 
 
-def _asked(task: Task, shot: Problem) -> dict[str, str]:
-    return task.messages(shot)[-1]
+def opening(messages: Messages) -> tuple[Messages, Messages]:
+    """Return the system messages that messages begin with, and the turns after them."""
+    count = next((i for i, message in enumerate(messages) if message["role"] != "system"), len(messages))
+    return messages[:count], messages[count:]
+
+
+def _asked(task: Task, shot: Problem) -> Messages:
+    return opening(task.messages(shot))[1]
 
 
 def _plain(question: str) -> str:

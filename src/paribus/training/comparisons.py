@@ -11,11 +11,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from paribus.algorithms import PairFile
 from paribus.engines.local import LocalSampler
 from paribus.engines.protocols import SamplingPlan
 from paribus.errors import ConfigError, DataError
 from paribus.models import chat
-from paribus.models.pairs import Ids, read_pairs
+from paribus.models.pairs import Ids, read
 from paribus.models.reward import RewardModel
 from paribus.part import Part
 from paribus.store import files
@@ -86,7 +87,7 @@ def compare(model: RewardModel, messages: chat.Messages, pairs: Iterable[tuple[s
 def from_file(model: RewardModel, spec: FilePairs) -> tuple[Material, Material]:
     """Return what is trained on and what is held out; all pairs of a prompt are on one side. Raises DataError."""
     groups: dict[str, tuple[chat.Messages, list[tuple[str, str]]]] = {}
-    for example in read_pairs(spec.path):
+    for example in read(PairFile(path=spec.path)).examples:
         prompt = example.prompt
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         assert example.good is not None and example.bad is not None  # a pair has both

@@ -53,10 +53,10 @@ def pair_rows(method: Offline) -> list[dict[str, Any]]:
     """Return the pairs of a file as TRL reads them, as messages or as text. Raises ConfigError, DataError."""
     assert isinstance(method.source, PairFile), "checked by the mapping"
     try:
-        from paribus.models.pairs import read_pairs
+        from paribus.models.pairs import read
     except ImportError:
         raise ConfigError(EXTRA) from None
-    rows = [_row(example.prompt, example.good or "", example.bad or "") for example in read_pairs(method.source.path)]
+    rows = [_row(example.prompt, example.good or "", example.bad or "") for example in read(method.source).examples]
     if len({type(row["prompt"]) for row in rows}) > 1:
         raise DataError(f"{method.source.path}: some prompts are messages and some are text; TRL takes one kind")
     return rows
