@@ -54,6 +54,9 @@ class Library(ModuleType):
         self.calls.append(method)
         self.weights.append({name: value.clone() for name, value in kwargs["weights_iterator"]})
 
+    def apply_model(self, work: Any) -> None:
+        self.calls.append("head")
+
     def reset_prefix_cache(self) -> None:
         self.calls.append("reset")
 
@@ -109,12 +112,12 @@ def test_weights_go_over_when_they_have_changed_and_only_then(library: Library) 
     sampler, plan = make(model), SamplingPlan(samples=1, max_tokens=4)
     sampler.sample(prompts([3]), plan, KEY)
     sampler.sample(prompts([3]), plan, KEY)
-    assert library.calls[1:] == ["reload_weights", "reset", "generate", "generate"]
+    assert library.calls[1:] == ["reload_weights", "head", "reset", "generate", "generate"]
     with torch.no_grad():
         model.model.norm.weight.fill_(3)
     sampler.load(None, 5)
     assert sampler.sample(prompts([3]), plan, KEY).version == 5
-    assert library.calls[5:] == ["reload_weights", "reset", "generate"]
+    assert library.calls[6:] == ["reload_weights", "head", "reset", "generate"]
     assert (library.weights[-1]["model.norm.weight"] == 3).all() and (
         library.weights[0]["model.norm.weight"] == 1
     ).all()

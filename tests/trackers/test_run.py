@@ -71,13 +71,13 @@ def test_a_tracked_run_is_the_same_run(tmp_path: Path, monkeypatch: pytest.Monke
         return done
 
     run("with", "--track", "wandb")
-    run("without")
+    run("without", "--no-report")
     paths = [tmp_path / runs / "tracked" / "grpo" / "seed-0" for runs in ("with", "without")]
     assert (paths[0] / "steps.jsonl").read_bytes() == (paths[1] / "steps.jsonl").read_bytes()
     infos = [json.loads((path / "run.json").read_text()) for path in paths]
     assert infos[0]["id"] == infos[1]["id"] and infos[0]["config_hash"] == infos[1]["config_hash"]
     assert (paths[0] / "config.json").read_bytes() == (paths[1] / "config.json").read_bytes()
-    assert "finished earlier" in run("with").stderr  # neither asked for a tracker nor another run
+    assert "finished earlier" in run("with", "--no-report").stderr  # neither asked for a tracker nor another run
     found = [json.loads(line) for line in told.read_text().splitlines()]
     grpo = [row for row in found if row["run"] == "grpo/seed-0"]
     assert [row["step"] for row in grpo if "train/reward" in row] == [1, 2]

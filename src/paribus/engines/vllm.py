@@ -97,6 +97,8 @@ class VllmSampler:
             self._llm.wake_up(tags=["weights"])
         if not self._current or self._asleep:  # whoever sleeps deeply forgets its weights
             self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": self._weights()})
+            if not self._cuda:
+                self._llm.apply_model(_pack_tied_head)
             self._llm.reset_prefix_cache()
         if self._asleep:
             self._llm.wake_up(tags=["kv_cache"])
@@ -134,6 +136,15 @@ class VllmSampler:
         # the module may have been trained since the folder was written
         self._current = False
         return llm
+
+
+def _pack_tied_head(model: Any) -> None:
+    """Lay a tied output embedding out anew: vLLM's CPU build reads a copy of it, which a reload leaves as it was."""
+    from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+
+    if model.config.tie_word_embeddings and hasattr(model.lm_head, "cpu_linear"):
+        model.lm_head.weight = model.model.embed_tokens.weight
+        dispatch_cpu_unquantized_gemm(model.lm_head, remove_weight=False)
 
 
 def _likeliest(steps: Sequence[Mapping[int, Any]], count: int) -> TopK:
