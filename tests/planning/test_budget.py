@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,31 +81,34 @@ def test_what_does_not_fit_row_by_row_names_its_parts_and_the_fix() -> None:
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_where_one_row_is_too_much_layers_are_computed_again(device: str) -> None:
-    """With one micro-batch as large as then fits; the arms stay alike, and a declared switch is kept."""
+def test_where_one_row_is_too_much_layers_are_computed_again(device: str, tmp_path: Path) -> None:
+    """With micro-batches as large as then fit, and only where single rows do not fit without."""
     long = dict(device=f'"{device}"', decode_rows=1)
     exp = load_experiment(FILE, ["rollout.max_response=8000", *(f"machine.{k}={v}" for k, v in long.items())])
 
     def at(memory: float) -> tuple[Experiment, str]:
         return fitted(exp, Limit(round(memory * GB), "a machine"))
 
-    fits = [memory for memory in range(8, 60) if not refused(lambda m=memory: at(m))]
-    small, told = at(fits[0])
-    assert small.setting.machine.recompute and ", and layers computed again in the backward pass, for every" in told
-    again = [at(memory)[0].setting.machine for memory in fits]
-    assert [m.recompute for m in again] == sorted((m.recompute for m in again), reverse=True)
-    assert not again[-1].recompute and again[0].micro_tokens <= again[-1].micro_tokens
-    assert any(m.recompute and m.micro_tokens > 8400 for m in again) or again[0].micro_tokens < 8400
-    kept = exp.model_copy(update={"setting": exp.setting.model_copy(update={"machine": again[0]})})
-    assert fitted(kept, Limit(1000 * GB, "a large machine")) == (kept, "")
+    def peak(again: bool, size: int) -> float:
+        machine = exp.setting.machine.model_copy(update={"recompute": again, "micro_tokens": size})
+        sized = exp.model_copy(update={"setting": exp.setting.model_copy(update={"machine": machine})})
+        return max(arm.peak or 0 for arm in make_plan(sized, tmp_path).arms) / GB + beside
 
-
-def refused(work: Callable[[], Any]) -> bool:
-    try:
-        work()
-    except ConfigError:
-        return True
-    return False
+    beside, declared = (PROCESS / GB if device == "cpu" else 0.0), exp.setting.machine.micro_tokens
+    least, single = peak(True, 1), peak(False, 1)
+    assert least < single, "else there is nothing to gain"
+    with pytest.raises(ConfigError, match="its layers computed again"):
+        at(0.99 * least)
+    for share in (0.01, 0.3, 0.6, 0.99):
+        memory = least + share * (single - least)
+        small, told = at(memory)
+        machine = small.setting.machine
+        assert machine.recompute and ", and layers computed again in the backward pass, for every" in told
+        assert peak(True, machine.micro_tokens) <= memory
+        assert machine.micro_tokens == declared or peak(True, 2 * machine.micro_tokens) > memory, "twice as much fits"
+        kept = exp.model_copy(update={"setting": exp.setting.model_copy(update={"machine": machine})})
+        assert fitted(kept, Limit(1000 * GB, "a large machine")) == (kept, ""), "a declared switch is kept"
+    assert not at(1.01 * single)[0].setting.machine.recompute, "single rows fit without"
 
 
 def test_a_shape_that_is_unknown_changes_nothing() -> None:

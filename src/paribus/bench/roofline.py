@@ -9,13 +9,12 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 import torch
 
-from paribus.store.provenance import now, package_versions
+from paribus.store.provenance import now, package_versions, processor
 
 SIDES = (1024, 1536, 2048)  # of square matrices; the best median of them is the rate
 BUFFER = 1 << 26  # float32 numbers: 256 MiB, beyond any cache
@@ -52,7 +51,7 @@ def machine() -> dict[str, Any]:
     """Return what a reader of a measurement has to know of the machine and the software."""
     return {
         "date": now()[:10],
-        "processor": _processor(),
+        "processor": processor(),
         "cores": psutil.cpu_count(),
         "memory": psutil.virtual_memory().total,
         "threads": torch.get_num_threads(),
@@ -71,14 +70,6 @@ def _seconds(device: str, work: Callable[[], Any]) -> float:
             torch.cuda.synchronize()
         taken.append(time.perf_counter() - start)
     return statistics.median(taken[1:])
-
-
-def _processor() -> str:
-    """The model name that Linux tells, else what Python knows."""
-    file = Path("/proc/cpuinfo")
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def main() -> None:

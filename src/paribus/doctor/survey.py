@@ -13,6 +13,8 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from paribus.store.provenance import processor
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -37,18 +39,11 @@ def survey() -> Environment:
     return Environment(
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
-        cpu=f"{_cpu_name()}, {os.cpu_count()} cores",
+        cpu=f"{processor()}, {os.cpu_count()} cores",
         gpus=_gpus(),
         versions=versions,
         requires=requires,
     )
-
-
-def _cpu_name() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _gpus() -> list[str]:

@@ -14,7 +14,7 @@ from paribus.engines.rollouts import Response, assemble, check_context, row_keys
 from paribus.errors import ConfigError
 from paribus.models.chat import decode_responses
 from paribus.models.decoder import Decoder
-from paribus.models.hf import LoadedModel
+from paribus.models.hf import LoadedModel, take_weights
 from paribus.models.llama_decoder import make_decoder
 from paribus.models.mix import NearestTokens, embed, mix_weights
 from paribus.types import Key, Prompt, Stop
@@ -86,10 +86,7 @@ class LocalSampler:
         """Take new weights by parameter name, or None where the learner trains this very module."""
         self.version = version
         if weights is not None:
-            own = dict(self.model.named_parameters())
-            with torch.no_grad():
-                for name, value in weights.items():
-                    own[name].copy_(value)
+            take_weights(self.model, weights)
 
     def sample(
         self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key, finished: Finished | None = None

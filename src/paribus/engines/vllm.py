@@ -13,7 +13,7 @@ from paribus.engines.protocols import Finished, SamplingPlan
 from paribus.engines.rollouts import Response, assemble, check_context, row_keys
 from paribus.errors import ConfigError
 from paribus.models.chat import decode_responses
-from paribus.models.hf import LoadedModel
+from paribus.models.hf import LoadedModel, take_weights
 from paribus.settings import VllmEngine
 from paribus.types import Key, Prompt, Stop
 
@@ -47,10 +47,7 @@ class VllmSampler:
         """Take new weights by parameter name, or None where the learner trains `loaded.model` itself."""
         self.version, self._current = version, False
         if weights is not None:
-            own = dict(self.loaded.model.named_parameters())
-            with torch.no_grad():
-                for name, value in weights.items():
-                    own[name].copy_(value)
+            take_weights(self.loaded.model, weights)
 
     def sample(
         self, prompts: Sequence[Prompt], plan: SamplingPlan, key: Key, finished: Finished | None = None

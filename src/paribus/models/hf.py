@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,14 @@ def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tupl
 def frozen(loaded: LoadedModel) -> LoadedModel:
     """Return a copy of the model as it is now that no training reaches: a reference, or the policy of the start."""
     return replace(loaded, model=copy.deepcopy(loaded.model).requires_grad_(False))
+
+
+@torch.no_grad()
+def take_weights(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Copy weights by parameter name into a model that has them all."""
+    own = dict(model.named_parameters())
+    for name, value in weights.items():
+        own[name].copy_(value)
 
 
 def hidden_states(base: nn.Module, tokens: torch.Tensor, mix: Mix | None = None) -> torch.Tensor:

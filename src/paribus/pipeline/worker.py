@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +42,7 @@ from paribus.store import (
     value_hash,
     write_problems,
 )
+from paribus.store.provenance import processor
 from paribus.tasks import Split, TaskSpec
 from paribus.types import Key
 
@@ -250,22 +249,12 @@ def describe(device: torch.device) -> tuple[str, int, str]:
         level = "seeded: draws are keyed, but CUDA kernels may differ in the last bits between runs"
         return f"cuda: {properties.name}", properties.total_memory, level
     level = "bitwise: the same machine, thread count and batch layout give the same bits"
-    return f"cpu: {_processor()}", psutil.virtual_memory().total, level
+    return f"cpu: {processor()}", psutil.virtual_memory().total, level
 
 
 def resident_bytes() -> int:
     """Return the resident memory of this process."""
     return int(psutil.Process().memory_info().rss)
-
-
-def _processor() -> str:
-    """The processor's model where the system tells it, else the architecture."""
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _tick(report: Report, stop: StopRequest, suite: str) -> Callable[[int, int], None]:

@@ -76,6 +76,14 @@ def git_commit() -> str | None:
     return f"{commit}-dirty" if commit and git("status", "--porcelain", "--", str(_SOURCE)) else commit
 
 
+def processor() -> str:
+    """Return the processor's model where Linux tells it, else what Python knows."""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 @cache
 def package_versions() -> dict[str, str]:
     """Return the versions of the installed packages that matter, from their metadata (nothing is imported)."""

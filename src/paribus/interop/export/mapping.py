@@ -9,6 +9,8 @@ from typing import Any, Literal
 from paribus.errors import ConfigError
 from paribus.experiment import IDENTITY, Arm, Setting
 from paribus.part import dump, flatten
+from paribus.rewards import TaskReward
+from paribus.tasks import Answer
 
 # exact: written so; default: the tool's own, relied on; random: the same distribution, other draws; approximate: the
 # nearest that the tool has, taken under --allow-approx only; refused: there is nothing near
@@ -89,6 +91,29 @@ def factors(arm: Arm, setting: Setting) -> dict[str, Any]:
     """Return everything that decides a run of the arm, by dotted key."""
     algorithm = {k: v for k, v in dump(arm.algorithm).items() if k not in IDENTITY}
     return {k: v for k, v in flatten({"algorithm": algorithm, "setting": dump(setting)}).items()}
+
+
+def map_scores(book: Book, setting: Setting, tool: str, *reward: str, cut: str, note: str) -> None:
+    """Add what becomes of grader, reward and rewards of steps, which every tool is given as scorer.py.
+
+    The tool takes the score by the lines `reward` and as `note` says; `cut` says what comes of it that scorers are not
+    told that a response was cut.
+    """
+    grader = setting.task.grader
+    if not isinstance(grader, Answer):
+        book.refuse("setting.task.grader", f"{grader.name} needs more than the standard library")
+    elif grader.policy == "flexible":
+        book.approximate("setting.task.grader", note=cut)
+    else:
+        book.exact("setting.task.grader", note=f"scorer.py, made from the grader's source, version {grader.version}")
+    if isinstance(setting.reward, TaskReward):
+        book.exact("setting.reward", *reward, note=note)
+    else:
+        book.refuse("setting.reward", f"a reward of type '{setting.reward.type}' is not exported, only the task's own")
+    if setting.steps is not None:
+        book.refuse("setting.steps", f"{tool} has no rewards of steps")
+    else:
+        book.default("setting.steps", "none")
 
 
 def keyword(name: str, value: Any) -> str:

@@ -10,12 +10,10 @@ from paribus.algorithms import Offline
 from paribus.errors import ConfigError
 from paribus.experiment import Arm, Experiment
 from paribus.interop.export.folder import Folder, arms_of, outcomes, python_sources
-from paribus.interop.export.mapping import Book, factors, keyword
+from paribus.interop.export.mapping import Book, factors, keyword, map_scores
 from paribus.interop.export.trl_method import TrlJob, map_online
 from paribus.interop.export.trl_pairs import SCRIPT as PAIRS_SCRIPT
 from paribus.interop.export.trl_pairs import map_limits, map_pairs, pair_rows
-from paribus.rewards import TaskReward
-from paribus.tasks import Answer
 
 RELEASE = "1.16.0"
 REQUIRES = (f"trl[vllm]=={RELEASE}", "datasets", "pyarrow")
@@ -116,22 +114,9 @@ def _task(book: Book, job: TrlJob) -> None:
         return
     note = "data/train.parquet: messages, laid out by the model's own chat template"
     book.exact("setting.task", keyword("remove_unused_columns", False), note=note)
-    if not isinstance(setting.task.grader, Answer):
-        book.refuse("setting.task.grader", f"{setting.task.grader.name} needs more than the standard library")
-    elif setting.task.grader.policy == "flexible":
-        book.approximate("setting.task.grader", note="the reward function is not told that a response was cut")
-    else:
-        book.exact("setting.task.grader", note=f"scorer.py, version {setting.task.grader.version}")
-    if isinstance(setting.reward, TaskReward):
-        book.exact(
-            "setting.reward", keyword("reward_weights", [1.0, 0.0]), note="the second is the verdict, for the record"
-        )
-    else:
-        book.refuse("setting.reward", f"a reward of type '{setting.reward.type}' is not exported")
-    if setting.steps is not None:
-        book.refuse("setting.steps", "TRL has no rewards of steps")
-    else:
-        book.default("setting.steps", "none")
+    cut = "the reward function is not told that a response was cut: its last number then counts as an answer"
+    weights = keyword("reward_weights", [1.0, 0.0])
+    map_scores(book, setting, "TRL", weights, cut=cut, note="the second is the verdict, for the record")
 
 
 def _rollout(book: Book, job: TrlJob) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from paribus.interop.export.mapping import Book
+from paribus.interop.export.mapping import Book, map_scores
 from paribus.interop.export.verl_method import ACTOR, NEVER, Job, number
-from paribus.rewards import TaskReward
 from paribus.settings import OptimSpec
 from paribus.suites import EvalSpec
 from paribus.tasks import Answer
@@ -50,24 +49,8 @@ def _task(book: Book, job: Job) -> None:
         f"{target.scorer}.name=compute_score",
         note="messages; verl and Paribus both lay the model's own chat template over them, with the generation prompt",
     )
-    grader = setting.task.grader
-    if not isinstance(grader, Answer):
-        book.refuse("setting.task.grader", f"{grader.name} needs more than the standard library")
-    elif grader.policy == "flexible":
-        book.approximate(
-            "setting.task.grader",
-            note="verl's scorer is not told that a response was cut: its last number then counts as an answer",
-        )
-    else:
-        book.exact("setting.task.grader", note=f"scorer.py, made from the grader's source, version {grader.version}")
-    if isinstance(setting.reward, TaskReward):
-        book.exact("setting.reward", note="the grader's score")
-    else:
-        book.refuse("setting.reward", f"a reward of type '{setting.reward.type}' is not exported, only the task's own")
-    if setting.steps is not None:
-        book.refuse("setting.steps", "verl has no rewards of steps")
-    else:
-        book.default("setting.steps", "none")
+    cut = "verl's scorer is not told that a response was cut: its last number then counts as an answer"
+    map_scores(book, setting, "verl", cut=cut, note="the grader's score")
 
 
 def _rollout(book: Book, job: Job) -> None:
